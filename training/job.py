@@ -22,6 +22,8 @@ from training.config import EngineKind, TrainingConfig
 JOB, RECORD, STOP, MODEL, RESULT = "job.json", "record.jsonl", "stop", "model", "result.json"
 CHECKPOINTS = "checkpoints"
 """Folder of a job's checkpoints, `checkpoint-STEP` each, as transformers names them."""
+MANIFEST = "shards.json"
+"""In a checkpoint whose weights and optimiser are kept in shards near the worker: what they are, and where."""
 EXIT = "exit"
 """The file with the name of the trainer's exit status: what starts several processes gives one of its own."""
 SPENT = "spent.json"

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import SecretStr, ValidationError
 
@@ -24,6 +24,7 @@ from training.evaluate import Result
 from training.job import AskedModelFile, VllmServer, WallTime
 from training.metrics import Writer
 from training.model_loader import bf16, load_model, merge_adapters, require_window
+from training.placement import attention_of, decided_here
 from training.templates import Tokenizer, prompt_ids
 from training.trainer_callbacks import Ended, Watch
 
@@ -31,6 +32,7 @@ Done = tuple[Ended, Any, list[tuple[int, Result]]]
 """How a job ended, its trainer, and (step, result) of each evaluation."""
 
 
+C = TypeVar("C", bound=Supervised | Reinforcement)
 MERGE_S = 1_800.0
 """So long a process waits for another one of its machine that merges adapters."""
 LOOKED_AT = 1_000
@@ -82,7 +84,8 @@ def merged(folder: Path, model: Path, adapters: Sequence[Path]) -> str:
 
 def supervised(parts: Parts, cfg: Supervised) -> Done:
     """An SFT job. Raises what `sft.train` does."""
-    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
+    cfg = _placed(parts, cfg)
+    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning, attention_of(cfg.hardware))
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TrajectoryRow)]
     table = None
@@ -98,6 +101,14 @@ def supervised(parts: Parts, cfg: Supervised) -> Done:
     return ended, trainer, job.results
 
 
+def _placed(parts: Parts, cfg: C) -> C:
+    """The configuration with what is `auto` decided, and an event that says how."""
+    placed = decided_here(parts.model, cfg, parts.engine)
+    if parts.writer is not None:
+        parts.writer.event(0, "info", "The model's place is decided.", **placed.hardware.model_dump(mode="json"))
+    return placed
+
+
 def _evaluated(evaluation: Evaluation, window: int) -> Decoding:
     """How an SFT job's model is evaluated: a turn may have as many tokens as its share of the longest sample."""
     return Decoding(
@@ -110,7 +121,8 @@ def _evaluated(evaluation: Evaluation, window: int) -> Decoding:
 
 def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
     """An RL job. Raises what `rl.train` does."""
-    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning)
+    cfg = _placed(parts, cfg)
+    model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning, attention_of(cfg.hardware))
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
     table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking)

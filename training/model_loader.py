@@ -18,7 +18,9 @@ from training.config import Full, Lora, Optimiser
 from training.templates import Tokenizer, prepare
 
 
-def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = None) -> tuple[Any, Tokenizer, bool]:
+def load_model(
+    folder: str, optimiser: Optimiser, tuning: Full | Lora | None = None, attention: str = "sdpa"
+) -> tuple[Any, Tokenizer, bool]:
     """(model, tokenizer with a template that can be trained, whether that had to be replaced) of a local folder.
 
     Weights that are trained stay in float32, also where it is computed in bf16: a small step would be rounded away.
@@ -35,7 +37,7 @@ def load_model(folder: str, optimiser: Optimiser, tuning: Full | Lora | None = N
         tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
         model, told = AutoModelForCausalLM.from_pretrained(
             folder, dtype=dtype, trust_remote_code=False, use_safetensors=True, local_files_only=True,
-            ignore_mismatched_sizes=True, output_loading_info=True,
+            ignore_mismatched_sizes=True, output_loading_info=True, attn_implementation=attention,
         )  # fmt: skip
     except (OSError, ValueError, KeyError, SafetensorError) as error:
         raise InputError(f"model: {folder} cannot be loaded: {str(error)[:500]}. Fetch it again, whole") from error

@@ -23,6 +23,7 @@ from training.evaluate import Result, attempt_all, evaluate
 from training.job import VllmServer
 from training.metrics import Writer
 from training.model_loader import adapters
+from training.placement import begin, sharded
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, StepStopped, TooManyLost, TooManyProgramErrors, TrainingStep, make_step
@@ -43,6 +44,8 @@ from training.trainer_callbacks import (
 
 SAMPLER = "sampler.json"
 """In each checkpoint: how far the sampler was when it was written."""
+VLLM_SHARE = 0.3
+"""vLLM's share of a GPU where neither the job nor the GPU's size says another one."""
 
 
 @dataclass
@@ -93,7 +96,8 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
     say_begun(job.writer, trainer)
     try:
         job.drawing = policy_engine(cfg, job.engine, job.server, job.folder, trainer)
-        if checkpoint is None:
+        # A sharded model lies on its devices from the first step on: see `begun`.
+        if checkpoint is None and not sharded(cfg.hardware):
             _evaluate(job, trainer, 0)
         with disk_errors():
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -126,11 +130,13 @@ def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
         job.state = made.state
         return made
 
+    arguments = _arguments(job)
+    begin(arguments)
     with engine_errors(job.engine):
         trainer = AgentTrainer(
             cfg,
             roll,
-            _arguments(job),
+            arguments,
             model=job.model,
             train_dataset=datasets.Dataset.from_dict({"prompt": [""] * cfg.sampling.tasks}),
             processing_class=job.table.tokenizer,
@@ -155,9 +161,13 @@ def _trainer(job: ReinforcementJob, catalogue: Catalogue) -> AgentTrainer:
         if cfg.evaluation.every and step % cfg.evaluation.every == 0 and step < cfg.steps:
             _evaluate(job, trainer, step)
 
+    def begun() -> None:
+        if sharded(cfg.hardware) and not trainer.state.global_step:
+            _evaluate(job, trainer, 0)
+
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(
-        RecordKeeper(job.writer, job.watch, lambda: trainer.ranks, values=values, saved=saved, after=after)
+        RecordKeeper(job.writer, job.watch, lambda: trainer.ranks, values=values, saved=saved, after=after, begun=begun)
     )
     return trainer
 
@@ -190,12 +200,15 @@ def _made(
 
 def _arguments(job: ReinforcementJob) -> GRPOConfig:
     cfg = job.cfg
-    shared = trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.seed)
+    shared = trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.hardware, cfg.seed)
     world = int(os.environ.get("WORLD_SIZE", "1"))
     attempts = cfg.sampling.tasks * cfg.sampling.rollouts
     if attempts % world:
         raise InputError(f"sampling: {attempts} attempts a step cannot be shared evenly by {world} processes")
-    micro = micro_batch(attempts // world, cfg.optimiser.micro_batch)
+    # With a budget of tokens a batch is a rank's whole share, of which the trainer makes micro batches.
+    micro = (
+        attempts // world if cfg.hardware.micro_tokens else micro_batch(attempts // world, cfg.optimiser.micro_batch)
+    )
     reference = bool(cfg.kl.coefficient) and (cfg.kl.place != "loss" or cfg.kl.to == "reference")
     return GRPOConfig(
         **shared,
@@ -232,7 +245,9 @@ def _engine(job: ReinforcementJob) -> dict[str, Any]:
         "use_vllm": True,
         "vllm_mode": "colocate",
         "vllm_max_model_length": job.cfg.decoding.trajectory_tokens,
-        "vllm_enable_sleep_mode": False,
+        "vllm_gpu_memory_utilization": job.cfg.hardware.vllm_share or VLLM_SHARE,
+        "vllm_tensor_parallel_size": job.cfg.hardware.vllm_tensor_parallel,
+        "vllm_enable_sleep_mode": job.cfg.hardware.vllm_sleep == "on",
         # Our loss corrects what the sampler drew (`training.correction`).
         "vllm_importance_sampling_correction": False,
     }

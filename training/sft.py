@@ -6,11 +6,11 @@ import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-import datasets
-from accelerate.utils import gather_object
+import torch
 from transformers import PrinterCallback
 from trl import SFTConfig, SFTTrainer
 
@@ -19,10 +19,13 @@ from training.attempts import Table
 from training.config import Decoding, Supervised
 from training.dataset import TaskRow, TrajectoryRow
 from training.evaluate import Result, evaluate
+from training.lazy_samples import Collator, LazySamples
 from training.metrics import Writer
 from training.model_loader import adapters, require_window
+from training.placement import begin, sharded, whole_weights
 from training.sampler import Prompt, epoch_rows
-from training.step import Ranks, StepStopped
+from training.sft_trainer import SampleTrainer
+from training.step import Ranks, StepStopped, ranks_of
 from training.templates import Messages, Tokenizer, agent_mask, without_reasoning
 from training.trainer_callbacks import (
     Ended,
@@ -39,6 +42,10 @@ from training.trainer_callbacks import (
 
 IGNORED = -100
 """The label of a token that bears no loss."""
+LOOKED_AT = 64
+"""So many of the largest rows are tokenised before the first step, to refuse what is too long at once."""
+PREPARING = 2
+"""Processes beside each GPU's trainer that tokenise ahead."""
 
 
 @dataclass(frozen=True)
@@ -68,16 +75,14 @@ class SupervisedJob:
 
 
 def samples_of(tokenizer: Tokenizer, rows: Sequence[TrajectoryRow], cfg: Supervised) -> tuple[list[Sample], int]:
-    """(samples, how many were dropped as too long).
+    """(samples of all rows, how many were dropped as too long).
 
     Raises InputError: a conversation that the template does not keep, a sample longer than `max_length` where they
     are refused, or nothing left to learn.
     """
     samples, long, longest = [], list[str](), 0
     for number, row in enumerate(rows):
-        tools = [tool.model_dump(mode="json", exclude={"function": {"strict"}}) for tool in row.tools]
-        for messages, whole in _conversations(row, cfg):
-            sample = _sample(tokenizer, number, messages, tools, whole)
+        for sample in row_samples(tokenizer, number, row, cfg):
             longest = max(longest, len(sample.input_ids))
             if len(sample.input_ids) > cfg.max_length:
                 long.append(row.id or f"number {number + 1}")
@@ -91,6 +96,21 @@ def samples_of(tokenizer: Tokenizer, rows: Sequence[TrajectoryRow], cfg: Supervi
     if not samples:
         raise InputError("dataset: there is nothing to learn: no sample fits max_length and holds a turn of the agent")
     return samples, len(long)
+
+
+def row_samples(tokenizer: Tokenizer, number: int, row: TrajectoryRow, cfg: Supervised) -> list[Sample]:
+    """A row's samples, however long. Raises InputError: a conversation that the template does not keep."""
+    tools = [tool.model_dump(mode="json", exclude={"function": {"strict"}}) for tool in row.tools]
+    return [_sample(tokenizer, number, messages, tools, whole) for messages, whole in _conversations(row, cfg)]
+
+
+def sample_counts(rows: Sequence[TrajectoryRow], cfg: Supervised) -> list[int]:
+    """How many samples each row has, without tokenising it; 0 where no turn is the agent's."""
+    counts = []
+    for row in rows:
+        turns = sum(message.role == "assistant" for message in row.messages) if row.messages else 1
+        counts.append(turns if cfg.samples == "mask_history" else min(1, turns))
+    return counts
 
 
 def _conversations(row: TrajectoryRow, cfg: Supervised) -> Iterator[tuple[list[dict[str, Any]], bool]]:
@@ -128,18 +148,35 @@ def _sample(
     return Sample(row, ids, [token if bit else IGNORED for token, bit in zip(ids, mask, strict=True)])
 
 
-def ordered(rows: Sequence[TrajectoryRow], samples: Sequence[Sample], cfg: Supervised) -> list[int]:
-    """Places of samples in the order in which they are learnt, all epochs, each row as often as the mixture weighs."""
-    by_row: dict[int, list[int]] = {}
-    for place, sample in enumerate(samples):
-        by_row.setdefault(sample.row, []).append(place)
-    prompts = [Prompt(row=n, environment=rows[n].environment, setting=rows[n].setting) for n in by_row]
-    order: list[int] = []
+def ordered(rows: Sequence[TrajectoryRow], counts: Sequence[int], cfg: Supervised) -> list[tuple[int, int]]:
+    """(row, number of its sample) in the order in which they are learnt, all epochs, each row as often as the mixture
+    weighs; `counts` says how many samples each row has."""
+    prompts = [Prompt(row=n, environment=r.environment, setting=r.setting) for n, r in enumerate(rows) if counts[n]]
+    order: list[tuple[int, int]] = []
     for epoch in range(math.ceil(cfg.epochs)):
-        places = [place for row in epoch_rows(prompts, cfg.mixture, epoch, cfg.seed) for place in by_row[row]]
+        drawn = epoch_rows(prompts, cfg.mixture, epoch, cfg.seed)
+        places = [(row, number) for row in drawn for number in range(counts[row])]
         share = min(1.0, cfg.epochs - epoch)
         order += places[: round(len(places) * share)]
     return order
+
+
+def look_ahead(job: SupervisedJob, counts: Sequence[int]) -> int:
+    """Tokens of the longest sample among the rows that have most bytes; what is longer is met while it is learnt.
+
+    A token has a byte at least, so that no row below `max_length` bytes needs to be looked at. Raises InputError as
+    `samples_of`.
+    """
+    sizes = {n: len(row.model_dump_json().encode()) for n, row in enumerate(job.rows) if counts[n]}
+    if not sizes:
+        raise InputError("dataset: there is nothing to learn: no row holds a turn of the agent")
+    order = sorted(sizes, key=lambda n: -sizes[n])
+    chosen = [n for n in order[:LOOKED_AT] if sizes[n] > job.cfg.max_length] or order[:1]
+    cfg = job.cfg if len(chosen) == len(sizes) or job.cfg.too_long == "refuse" else job.cfg.model_copy(
+        update={"max_length": 10**9}
+    )  # fmt: skip
+    samples, _ = samples_of(job.tokenizer, [job.rows[n] for n in chosen], cfg)
+    return min(job.cfg.max_length, max(len(sample.input_ids) for sample in samples))
 
 
 def train(job: SupervisedJob, resume: bool = False) -> tuple[Ended, SFTTrainer]:
@@ -148,29 +185,55 @@ def train(job: SupervisedJob, resume: bool = False) -> tuple[Ended, SFTTrainer]:
     Raises InputError (see `samples_of`), Diverged, InfrastructureError: the disk is full.
     """
     cfg = job.cfg
-    samples, dropped = samples_of(job.tokenizer, job.rows, cfg)
-    require_window(job.model, max(len(sample.input_ids) for sample in samples), "max_length", "the longest sample has")
-    order = ordered(job.rows, samples, cfg)
+    counts = sample_counts(job.rows, cfg)
+    longest = look_ahead(job, counts)
+    require_window(job.model, longest, "max_length", "the longest sample has")
+    order = ordered(job.rows, counts, cfg)
     checkpoint = latest_checkpoint(job.folder) if resume else None
     say_resumed(job.writer, checkpoint)
     if job.writer is not None:
-        learnt = sum(label != IGNORED for sample in samples for label in sample.labels)
-        job.writer.event(
-            0, "info", "The data is tokenised.", samples=len(samples), dropped=dropped, learnt_tokens=learnt,
-            longest=max(len(sample.input_ids) for sample in samples),
-        )  # fmt: skip
-    trainer = _trainer(job, samples, order)
-    ranks = Ranks(trainer.accelerator.process_index, trainer.accelerator.num_processes, gather_object)
+        message = "The data is ready; samples are tokenised as they are learnt."
+        job.writer.event(0, "info", message, samples=sum(counts), longest=longest)
+    trainer = _trainer(job, order)
+    ranks = ranks_of(trainer.accelerator)
     say_begun(job.writer, trainer)
     trainer.remove_callback(PrinterCallback)
-    trainer.add_callback(RecordKeeper(job.writer, job.watch, lambda: ranks))
-    if checkpoint is None:
+    spread = sharded(cfg.hardware)
+
+    def begun() -> None:
+        # A sharded model lies on its devices from the first step on.
+        if spread and not trainer.state.global_step:
+            _evaluate(job, trainer, ranks)
+
+    after = partial(_require_short, job, trainer, ranks)
+    trainer.add_callback(RecordKeeper(job.writer, job.watch, lambda: ranks, after=after, begun=begun))
+    if checkpoint is None and not spread:
         _evaluate(job, trainer, ranks)
     with disk_errors():
         trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
+    _say_left_out(job, trainer, ranks)
     if job.watch.ended == "done" and not _evaluate(job, trainer, ranks):
         job.watch.ended = "stopped"
     return job.watch.ended, trainer
+
+
+def _require_short(job: SupervisedJob, trainer: SampleTrainer, ranks: Ranks, step: int) -> None:
+    """Raises InputError on all ranks: one of them met a sample that is too long, where they are refused."""
+    if job.cfg.too_long == "drop":
+        return
+    if rows := sorted(row for refused in ranks.every([trainer.refused]) for row in refused):
+        name = job.rows[rows[0] - 1].id or f"number {rows[0]}"
+        raise InputError(
+            f"max_length: row {name!r} has a sample that is longer than {job.cfg.max_length} tokens (met at step "
+            f"{step}); raise max_length, leave it out, or take too_long = drop"
+        )
+
+
+def _say_left_out(job: SupervisedJob, trainer: SampleTrainer, ranks: Ranks) -> None:
+    count = sum(ranks.every([trainer.blank]))
+    if job.writer is not None and count:
+        message = f"{count} samples were longer than max_length and were left out."
+        job.writer.event(trainer.state.global_step, "info", message, dropped=count)
 
 
 def _evaluate(job: SupervisedJob, trainer: SFTTrainer, ranks: Ranks) -> bool:
@@ -179,9 +242,11 @@ def _evaluate(job: SupervisedJob, trainer: SFTTrainer, ranks: Ranks) -> bool:
         return True
     model, step, cfg = trainer.accelerator.unwrap_model(trainer.model), trainer.state.global_step, job.cfg
     try:
-        result = evaluate(
-            job.table, model, job.held_out, cfg.evaluation, job.decoding, cfg.seed, ranks=ranks, name=f"step {step}"
-        )
+        with whole_weights(model):
+            result = evaluate(
+                job.table, model, job.held_out, cfg.evaluation, job.decoding, cfg.seed, ranks=ranks,
+                name=f"step {step}",
+            )  # fmt: skip
     except StepStopped:
         return False
     job.results.append((step, result))
@@ -189,30 +254,40 @@ def _evaluate(job: SupervisedJob, trainer: SFTTrainer, ranks: Ranks) -> bool:
     return True
 
 
-def _trainer(job: SupervisedJob, samples: Sequence[Sample], order: Sequence[int]) -> SFTTrainer:
+def _trainer(job: SupervisedJob, order: Sequence[tuple[int, int]]) -> SampleTrainer:
     cfg = job.cfg
     world = int(os.environ.get("WORLD_SIZE", "1"))
     if cfg.batch % world:
         raise InputError(f"batch: {cfg.batch} sequences a step cannot be shared evenly by {world} processes")
-    micro = micro_batch(cfg.batch // world, cfg.optimiser.micro_batch)
-    columns = {
-        "input_ids": [sample.input_ids for sample in samples],
-        "labels": [sample.labels for sample in samples],
-    }
+    each = cfg.batch // world
+    # With a budget of tokens a batch is a rank's whole share, of which the trainer makes micro batches.
+    micro = each if cfg.hardware.micro_tokens else micro_batch(each, cfg.optimiser.micro_batch)
+    workers = PREPARING if torch.cuda.is_available() else 0
     args = SFTConfig(
-        **trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.seed),
+        **trainer_arguments(job.folder, cfg.optimiser, cfg.limits, cfg.hardware, cfg.seed),
         per_device_train_batch_size=micro,
-        gradient_accumulation_steps=cfg.batch // world // micro,
+        gradient_accumulation_steps=each // micro,
         num_train_epochs=1,
         train_sampling_strategy="sequential",
-        # Longer samples were refused or dropped; nothing is cut in silence.
+        dataset_kwargs={"skip_prepare_dataset": True},
+        remove_unused_columns=False,
+        dataloader_num_workers=workers,
+        dataloader_persistent_workers=workers > 0,
+        # What is longer was refused or comes as a blank; nothing is cut in silence.
         max_length=None,
-        packing=False,
     )
-    return SFTTrainer(
+    begin(args)
+    pad = job.tokenizer.pad_token_id
+    return SampleTrainer(
+        cfg,
         model=job.model,
         args=args,
-        train_dataset=datasets.Dataset.from_dict(columns).select(order),
+        train_dataset=LazySamples(partial(_tokenised, job), cfg.max_length, pad, IGNORED).dataset(order),
+        data_collator=Collator(pad, IGNORED),
         processing_class=job.tokenizer,
         peft_config=adapters(cfg.tuning),
     )
+
+
+def _tokenised(job: SupervisedJob, number: int) -> list[Sample]:
+    return row_samples(job.tokenizer, number, job.rows[number], job.cfg)

@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+import torch.distributed
+
+from synthesis.contracts import Attempt
 from synthesis.errors import EnvariumError
 from training.attempts import TaskAttempt, tries
 from training.config import Reinforcement
@@ -41,36 +44,53 @@ class TooManyProgramErrors(EnvariumError):
 
 @dataclass(frozen=True)
 class Ranks:
-    """Which of how many processes this is. `every` gives all processes' items, in the order of their ranks."""
+    """Which of how many processes this is. `every` gives all processes' items, in the order of their ranks; `first`
+    gives them to the first process alone, and to others what is their own."""
 
     rank: int = 0
     count: int = 1
     every: Callable[[list[Any]], list[Any]] = lambda items: items
+    first: Callable[[list[Any]], list[Any]] = lambda items: items
 
     def apart(self) -> Ranks:
         """The same processes with a channel of their own, for a thread: its exchanges must not meet the training's."""
         if self.count == 1:
             return self
-        import torch.distributed
+        return _exchanging(self.rank, self.count, torch.distributed.new_group(backend="gloo"))
 
-        group = torch.distributed.new_group(backend="gloo")
 
-        def every(items: list[Any]) -> list[Any]:
-            told: list[Any] = [None] * self.count
-            torch.distributed.all_gather_object(told, items, group=group)
-            return [item for part in told for item in part]
+def ranks_of(accelerator: Any) -> Ranks:
+    """The processes of an accelerator (accelerate's)."""
+    return _exchanging(accelerator.process_index, accelerator.num_processes, None)
 
-        return Ranks(self.rank, self.count, every)
+
+def _exchanging(rank: int, count: int, group: Any) -> Ranks:
+    """Processes that exchange over a group of theirs; None: the one of all."""
+    if count == 1:
+        return Ranks()
+
+    def every(items: list[Any]) -> list[Any]:
+        told: list[Any] = [None] * count
+        torch.distributed.all_gather_object(told, items, group=group)
+        return [item for part in told for item in part]
+
+    def first(items: list[Any]) -> list[Any]:
+        told: list[Any] | None = [None] * count if rank == 0 else None
+        torch.distributed.gather_object(items, told, dst=0, group=group)
+        return items if told is None else [item for part in told for item in part]
+
+    return Ranks(rank, count, every, first)
 
 
 @dataclass(frozen=True)
 class Samples:
-    """The M sequences that a step's update is computed on, alike on every rank: one an attempt, or one a turn of an
-    attempt (`training.turn_policy`), side by side in the order of its turns.
+    """The M sequences that a step's update is computed on: one an attempt, or one a turn of an attempt
+    (`training.turn_policy`), side by side in the order of its turns. `traces` are this rank's.
 
-    `places` are those of their attempts in the step. Each has its attempt's advantage and mask; rewards, baselines,
-    deviations and the loss's divisor stay those of attempts, so that a long one counts as a short one does. Sequences
-    of `NOBODY`, which bear no loss, fill up to what ranks and micro batches share evenly.
+    `places` are those of their attempts in the step, of all ranks, one rank's behind the other's. Each sequence has its
+    attempt's advantage and mask; rewards, baselines, deviations and the loss's divisor stay those of attempts, so that
+    a long one counts as a short one does. Sequences of `NOBODY`, which bear no loss, fill up to what ranks and micro
+    batches share evenly.
     """
 
     traces: list[Trace]
@@ -84,8 +104,12 @@ class Samples:
 
 @dataclass(frozen=True)
 class TrainingStep:
-    """All attempts that a step made, on every rank alike. `kept` are the places of those that the update is made of,
-    a group of `rollouts` side by side, as many as the configuration asks for."""
+    """All attempts that a step made, in the same order on every rank. `kept` are the places of those that the update
+    is made of, a group of `rollouts` side by side, as many as the configuration asks for; `shares` are each rank's.
+
+    What was said stands with the first rank, which writes it down, and with the rank that made the attempt; tokens
+    with the rank that learns from it. Others know how it ended.
+    """
 
     judged: list[Judged]
     rollouts: int
@@ -93,6 +117,7 @@ class TrainingStep:
     draws: int
     state: SamplerState
     seconds: float
+    shares: list[list[int]]
     policy_step: int = 0
     """How many updates the policy that made them had had."""
 
@@ -107,15 +132,19 @@ class TrainingStep:
 
     def own(self, ranks: Ranks) -> list[int]:
         """Places of this rank's share of `kept`."""
-        size = len(self.kept) // ranks.count
-        return self.kept[ranks.rank * size : (ranks.rank + 1) * size]
+        return self.shares[ranks.rank]
 
-    def samples(self, parts: int) -> Samples:
-        """The sequences of the kept attempts, a multiple of `parts` (ranks x micro batches)."""
-        pairs = [(place, trace) for place in self.kept for trace in self.judged[place][0].trace.samples()]
-        missing = -len(pairs) % parts if pairs else parts
-        pairs += [(NOBODY, Trace())] * missing
-        return Samples([trace for _, trace in pairs], [place for place, _ in pairs])
+    @property
+    def shared(self) -> list[int]:
+        """Places of all ranks' shares, one after the other."""
+        return [place for share in self.shares for place in share]
+
+    def samples(self, ranks: Ranks, parts: int) -> Samples:
+        """The sequences of the kept attempts, as many on each rank, a multiple of `parts` (micro batches). Collective."""
+        pairs = [(place, trace) for place in self.own(ranks) for trace in self.judged[place][0].trace.samples()]
+        most = max(1, *ranks.every([len(pairs)]))
+        pairs += [(NOBODY, Trace())] * (most + -most % parts - len(pairs))
+        return Samples([trace for _, trace in pairs], ranks.every([place for place, _ in pairs]))
 
 
 def make_step(
@@ -133,7 +162,7 @@ def make_step(
     Stopped; TooManyLost: more than `limits.infra_error_share` of the attempts were lost; TooManyProgramErrors: more
     than `limits.program_error_share` of them were ended by programs.
     """
-    started, judged, draws = time.perf_counter(), list[Judged](), 0
+    started, judged, draws, makers = time.perf_counter(), list[Judged](), 0, list[int]()
     groups: list[list[int]] = []
     useful: list[int] = []
     missing = cfg.sampling.tasks
@@ -144,6 +173,7 @@ def make_step(
         made = _everywhere(work, f"{cfg.seed}:{state.draws}", attempting, ranks, stopped)
         base = len(judged)
         judged += [(tried, scored(tried.attempt, cfg.reward, cfg.masking)) for tried in made]
+        makers += [number % ranks.count for number in range(len(made))]
         size = cfg.sampling.rollouts
         groups += [list(range(at, at + size)) for at in range(base, len(judged), size)]
         draws += 1
@@ -154,20 +184,68 @@ def make_step(
     others = [number for number in range(len(groups)) if number not in set(useful)]
     chosen = sorted([*useful, *others][: cfg.sampling.tasks])
     kept = [place for number in chosen for place in groups[number]]
-    return TrainingStep(judged, cfg.sampling.rollouts, kept, draws, state, time.perf_counter() - started)
+    shares = shared_out(kept, makers, ranks.count)
+    _hand_tokens(judged, makers, shares, ranks)
+    return TrainingStep(judged, cfg.sampling.rollouts, kept, draws, state, time.perf_counter() - started, shares)
 
 
 def _everywhere(
     work: list[tuple[TaskRow, int]], seed: str, attempting: Attempting, ranks: Ranks, stopped: Callable[[], bool]
 ) -> list[TaskAttempt]:
-    """All attempts in the order of `work`, each made on one rank. Every rank hears of it when one was stopped."""
-    own = attempting(work[ranks.rank :: ranks.count], seed)
-    halted = len(own) < len(work[ranks.rank :: ranks.count]) or stopped()
+    """All attempts in the order of `work`, each made on one rank. Every rank hears of it when one was stopped.
+
+    Between ranks go the attempts' places, not their tasks, and no copy of what each turn began with.
+    """
+    places = range(ranks.rank, len(work), ranks.count)
+    own = attempting([work[place] for place in places], seed)
+    halted = len(own) < len(places) or stopped()
     if any(ranks.every([halted])):
         raise StepStopped("The job was told to stop.")
-    made = ranks.every(own)
-    known = {(tried.group, tried.ordinal): tried for tried in made}
-    return [known[(f"{row.setting}:{row.id}", number)] for row, number in work]
+    whole = dict(zip(places, (_without_prefixes(tried.attempt) for tried in own), strict=True))
+    known = dict(ranks.every([(place, _ending(attempt)) for place, attempt in whole.items()]))
+    lengths = [
+        (place, Trace(own=tried.trace.own, drawn=tried.trace.drawn)) for place, tried in zip(places, own, strict=True)
+    ]
+    traces = dict(ranks.first(lengths)) | {place: tried.trace for place, tried in zip(places, own, strict=True)}
+    known |= dict(ranks.first(list(whole.items()))) | whole
+    return [
+        TaskAttempt(row, number, known[place], traces.get(place, Trace())) for place, (row, number) in enumerate(work)
+    ]
+
+
+def _without_prefixes(attempt: Attempt) -> Attempt:
+    """Without the ids that each turn began with: together they grow with the square of the number of turns, and the
+    attempt's trace holds them once."""
+    turns = tuple(turn.model_copy(update={"prompt_ids": None}) for turn in attempt.turns)
+    return attempt.model_copy(update={"turns": turns})
+
+
+def _ending(attempt: Attempt) -> Attempt:
+    """How an attempt ended, without what was said and done."""
+    return attempt.model_copy(update={"turns": (), "messages": (), "steps": ()})
+
+
+def shared_out(kept: Sequence[int], makers: Sequence[int], count: int) -> list[list[int]]:
+    """Equal shares of places for `count` ranks: each learns from what it made itself, as far as shares stay equal."""
+    size = len(kept) // count
+    shares = [[place for place in kept if makers[place] == rank][:size] for rank in range(count)]
+    taken = {place for share in shares for place in share}
+    left = [place for place in kept if place not in taken]
+    for share in shares:
+        missing = size - len(share)
+        share += left[:missing]
+        left = left[missing:]
+    return shares
+
+
+def _hand_tokens(judged: list[Judged], makers: Sequence[int], shares: list[list[int]], ranks: Ranks) -> None:
+    """Give each rank the tokens of attempts that it learns from and another one made."""
+    moved = {place for rank, share in enumerate(shares) for place in share if makers[place] != rank}
+    mine = [(place, judged[place][0].trace) for place in sorted(moved) if makers[place] == ranks.rank]
+    for place, trace in ranks.every(mine) if moved else ():
+        if place in shares[ranks.rank]:
+            tried, score = judged[place]
+            judged[place] = replace(tried, trace=trace), score
 
 
 def _useful(judged: Sequence[Judged], groups: Sequence[Sequence[int]], cfg: Reinforcement) -> list[int]:

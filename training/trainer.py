@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
-from accelerate.utils import gather_object
 from torch import Tensor
 from torch.nn.functional import pad
 from trl import GRPOConfig, GRPOTrainer
@@ -20,13 +19,16 @@ from training.config import Reinforcement
 from training.correction import sampling_weights
 from training.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
+from training.micro_batches import as_many, greatest, rows_of_batch, summed_loss
+from training.placement import sharded
 from training.policy import Diverged
 from training.rows import attempt_sums, later_sums, of_attempts
-from training.step import Ranks, Samples, TrainingStep
+from training.step import Ranks, Samples, TrainingStep, ranks_of
 
-OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss")
-"""Of `GRPOTrainer`: the first is called through and its advantages and masks replaced, the second replaced whole."""
-CALLED = ("_get_per_token_logps_and_entropies", "_save_checkpoint")
+OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss", "_get_per_token_logps_and_entropies", "compute_loss")
+"""Of `GRPOTrainer`: the second is replaced whole. The others are called through: the first one's advantages and masks
+are replaced, the last two go through micro batches of a budget of tokens."""
+CALLED = ("_save_checkpoint",)
 """Of `GRPOTrainer`, used as they are."""
 RESTS_ON = ("_prepare_inputs", "_generate", "_calculate_rewards", "get_train_dataloader", "_get_train_sampler")
 """Of `GRPOTrainer`, neither called nor replaced, but what they do with a generation batch is taken for granted: so is
@@ -108,7 +110,7 @@ class AgentTrainer(GRPOTrainer):
 
     @property
     def ranks(self) -> Ranks:
-        return Ranks(self.accelerator.process_index, self.accelerator.num_processes, gather_object)
+        return ranks_of(self.accelerator)
 
     def _generate_and_score_completions(self, inputs: Any) -> Any:
         self.before_weights()
@@ -209,18 +211,45 @@ class AgentTrainer(GRPOTrainer):
         back = torch.tensor([place for part in parts for place in part], device=prompts.device).argsort()
         return torch.cat([logps for logps, _ in passes])[back], torch.cat([entropies for _, entropies in passes])[back]
 
+    def _get_per_token_logps_and_entropies(
+        self, model: Any, input_ids: Tensor, mask: Tensor, kept: int, batch_size: int | None = None, **rest: Any
+    ) -> Any:
+        """TRL's, with as many sequences at a time as the budget of tokens allows on every rank."""
+        budget = self.cfg.hardware.micro_tokens
+        if budget and batch_size:
+            passes = -(-len(input_ids) // max(1, budget // input_ids.shape[1]))
+            batch_size = -(-len(input_ids) // greatest(self.accelerator)(passes))
+        return super()._get_per_token_logps_and_entropies(model, input_ids, mask, kept, batch_size, **rest)
+
+    def compute_loss(self, model: Any, inputs: dict[str, Any], *given: Any, **rest: Any) -> Any:
+        """TRL's loss of a batch; with a budget of tokens, over its micro batches."""
+        budget = self.cfg.hardware.micro_tokens
+        if not budget:
+            return super().compute_loss(model, inputs, *given, **rest)
+        lengths = (inputs["prompt_mask"].sum(-1) + inputs["completion_mask"].sum(-1)).tolist()
+        parts = as_many(lengths, budget, greatest(self.accelerator))
+        whole = super().compute_loss
+
+        def loss_of(part: list[int]) -> Tensor:
+            with self.compute_loss_context_manager():
+                rows = rows_of_batch(inputs, part, len(lengths)) | {"budgeted": len(parts)}
+                loss: Tensor = whole(model, rows, *given, **rest)
+            return loss
+
+        return summed_loss(self.accelerator, model, parts, loss_of, sharded=sharded(self.cfg.hardware))
+
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
         """The loss of a micro batch. Where attempts are several samples each, so many pass the model one after the
-        other as a micro batch has attempts; gradients of all but the last are added up here."""
-        rows, most = len(inputs["completion_ids"]), self.args.per_device_train_batch_size
-        starts = range(0, rows, most)
-        before = 0.0
-        for start in starts[:-1]:
-            with self.accelerator.no_sync(model):
-                loss = self._loss_of(model, _some(inputs, rows, start, start + most), len(starts))
-                self.accelerator.backward(loss)
-            before += loss.item()
-        return self._loss_of(model, _some(inputs, rows, starts[-1], rows), len(starts)) + before
+        other as a micro batch has attempts, unless a budget of tokens has made parts already."""
+        rows = len(inputs["completion_ids"])
+        most = rows if self.cfg.hardware.micro_tokens else self.args.per_device_train_batch_size
+        parts = [list(range(start, min(start + most, rows))) for start in range(0, rows, most)]
+
+        def loss_of(part: list[int]) -> Tensor:
+            count = len(parts) * inputs.get("budgeted", 1)
+            return self._loss_of(model, rows_of_batch(inputs, part, rows), count)
+
+        return summed_loss(self.accelerator, model, parts, loss_of, sharded=sharded(self.cfg.hardware))
 
     def _loss_of(self, model: Any, inputs: dict[str, Any], parts: int) -> Tensor:
         """The loss of one of so many parts of a micro batch."""
@@ -267,30 +296,21 @@ def alike(lengths: Sequence[int]) -> list[list[int]]:
     return parts
 
 
-def _some(inputs: dict[str, Any], rows: int, start: int, stop: int) -> dict[str, Any]:
-    """Some rows of a batch; what has no row each stays whole."""
-    return {
-        name: value[start:stop] if isinstance(value, Tensor) and value.dim() and len(value) == rows else value
-        for name, value in inputs.items()
-    }
-
-
 def _hand_over(prompts: list[Any], trainer: AgentTrainer) -> dict[str, list[Any]]:
     """TRL's rollout function: this rank's share of the step's samples. The prompts are placeholders, one an attempt."""
     step = trainer.roll(trainer)
-    samples = step.samples(trainer.ranks.count * trainer.args.steps_per_generation)
+    samples = step.samples(trainer.ranks, trainer.args.steps_per_generation)
     trainer.told = StepReport(step, samples, [], masks_of(step.rows(), trainer.cfg.dynamic_sampling))
     own = step.own(trainer.ranks)
     if len(own) != len(prompts):
         raise ValueError(f"a step of {len(own)} attempts a process where TRL asks for {len(prompts)}")
     pad, end = trainer.processing_class.pad_token_id, trainer.processing_class.eos_token_id
-    traces = samples.traces[samples.own(trainer.ranks)]
     # An attempt that was lost before its first turn has no tokens, and TRL wants some: none of these bears loss.
     return {
-        "prompt_ids": [trace.prompt or [pad] for trace in traces],
-        "completion_ids": [trace.completion or [end] for trace in traces],
-        "logprobs": [trace.logprobs or [0.0] for trace in traces],
-        "env_mask": [trace.own or [0] for trace in traces],
+        "prompt_ids": [trace.prompt or [pad] for trace in samples.traces],
+        "completion_ids": [trace.completion or [end] for trace in samples.traces],
+        "logprobs": [trace.logprobs or [0.0] for trace in samples.traces],
+        "env_mask": [trace.own or [0] for trace in samples.traces],
         "earned": [step.judged[place][1].reward for place in own],
     }
 

@@ -15,10 +15,11 @@ import torch
 from transformers import TrainerCallback
 
 from synthesis.errors import InfrastructureError
-from training.config import Limits, Optimiser
+from training.config import Hardware, Limits, Optimiser
 from training.job import CHECKPOINTS
 from training.metrics import Writer
 from training.model_loader import bf16
+from training.placement import placement_arguments, save_whole
 from training.policy import Diverged
 from training.step import Ranks
 
@@ -34,20 +35,26 @@ class Watch:
     asked: Callable[[], bool]
     limits: Limits
     started: float = field(default_factory=time.monotonic)
+    saved: float = field(default_factory=time.monotonic)
     ended: Ended = "done"
     keep: Callable[[], None] = lambda: None
     """Keeps the account of the job's hours (`training.job.WallTime`)."""
 
-    def over(self, ranks: Ranks) -> bool:
+    def decided(self, ranks: Ranks) -> tuple[bool, bool]:
+        """(whether the job ends behind this step, whether a checkpoint is due by the clock). Collective."""
         self.keep()
         mine: Ended = "done"
         if self.asked():
             mine = "stopped"
         elif time.monotonic() - self.started > self.limits.hours * 3600:
             mine = "out_of_time"
-        endings = [ending for ending in ranks.every([mine]) if ending != "done"]
+        minutes = self.limits.checkpoint_minutes
+        due = 0 < minutes * 60 < time.monotonic() - self.saved
+        told = ranks.every([(mine, due)])
+        endings = [ending for ending, _ in told if ending != "done"]
         self.ended = endings[0] if endings else self.ended
-        return bool(endings)
+        # The first rank's clock counts: ranks do not write at the same moment.
+        return bool(endings), told[0][1]
 
 
 _OF_SFT = {"mean_token_accuracy": "token_accuracy", "entropy": "entropy"}
@@ -57,7 +64,7 @@ class RecordKeeper(TrainerCallback):
     """Writes the record and the checkpoints' own part, and stops the job behind a whole step.
 
     `writer` is None on all ranks but the first. `values(step)` are numbers beside TRL's; `saved(folder)` adds to a
-    checkpoint; `after(step)` runs behind each update, on all ranks.
+    checkpoint; `begun()` runs when the model lies where it is trained, `after(step)` behind each update, on all ranks.
     """
 
     def __init__(
@@ -69,13 +76,15 @@ class RecordKeeper(TrainerCallback):
         values: Callable[[int], Mapping[str, float]] = lambda step: {},
         saved: Callable[[Path], None] = lambda folder: None,
         after: Callable[[int], None] = lambda step: None,
+        begun: Callable[[], None] = lambda: None,
     ) -> None:
         self.writer, self.watch, self.ranks = writer, watch, ranks
-        self.values, self.saved, self.after = values, saved, after
+        self.values, self.saved, self.after, self.begun = values, saved, after, begun
         self._last = time.perf_counter()
         self._tokens = math.inf
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.begun()
         self._last = time.perf_counter()
         # A job that goes on counts from where it was.
         self._tokens = 0.0 if state.global_step == 0 else math.inf
@@ -85,8 +94,9 @@ class RecordKeeper(TrainerCallback):
         self.after(state.global_step)
         # An evaluation is no part of a step's time.
         self._last += time.perf_counter() - before
-        if self.watch.over(self.ranks()):
-            control.should_training_stop = control.should_save = True
+        over, due = self.watch.decided(self.ranks())
+        control.should_save = control.should_save or over or due
+        control.should_training_stop = control.should_training_stop or over
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **_: Any) -> None:
         if not logs or "loss" not in logs:
@@ -109,13 +119,18 @@ class RecordKeeper(TrainerCallback):
             )
 
     def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+        self.watch.saved = time.monotonic()
         if self.writer is None:
             return
         name = f"checkpoint-{state.global_step}"
         drop_pickle(Path(args.output_dir) / name)
         self.saved(Path(args.output_dir) / name)
-        files = sorted(path.name for path in (Path(args.output_dir) / name).iterdir())
-        self.writer.artefact(state.global_step, "checkpoint", f"{CHECKPOINTS}/{name}", files=files)
+        parts = sorted((Path(args.output_dir) / name).iterdir())
+        files = [path.name for path in parts if path.is_file()]
+        # Shards of the ranks lie in folders; they stay near the worker.
+        shards = [path.name for path in parts if path.is_dir()]
+        told = {"files": files, "shards": shards} if shards else {"files": files}
+        self.writer.artefact(state.global_step, "checkpoint", f"{CHECKPOINTS}/{name}", **told)
 
 
 def write_values(writer: Writer | None, step: int, values: Mapping[str, float | None]) -> None:
@@ -135,7 +150,9 @@ def save_final(trainer: Any, folder: Path) -> None:
     """The trained model with its tokenizer and template, ready to serve; adapters are merged into it."""
     with disk_errors():
         model = trainer.accelerator.unwrap_model(trainer.model)
-        if not hasattr(model, "merge_and_unload"):
+        if trainer.is_fsdp_enabled:
+            save_whole(trainer, folder)
+        elif not hasattr(model, "merge_and_unload"):
             trainer.save_model(str(folder))
         elif trainer.accelerator.is_main_process:
             model.merge_and_unload().save_pretrained(folder)
@@ -147,9 +164,15 @@ def _number(value: Any) -> float:
     return math.nan if value is None else float(value)
 
 
-def trainer_arguments(folder: Path, optimiser: Optimiser, limits: Limits, seed: int) -> dict[str, Any]:
-    """What TRL's configurations share: course of the learning rate, checkpoints, nothing sent anywhere."""
+def trainer_arguments(
+    folder: Path, optimiser: Optimiser, limits: Limits, hardware: Hardware, seed: int
+) -> dict[str, Any]:
+    """What TRL's configurations share: course of the learning rate, placement, checkpoints, nothing sent anywhere.
+
+    Raises InputError as `placement_arguments`.
+    """
     return {
+        **placement_arguments(hardware),
         "output_dir": str(folder / CHECKPOINTS),
         "learning_rate": optimiser.learning_rate,
         "lr_scheduler_type": _SCHEDULES[optimiser.schedule],
@@ -159,7 +182,6 @@ def trainer_arguments(folder: Path, optimiser: Optimiser, limits: Limits, seed: 
         "bf16": bf16(optimiser),
         "fp16": False,
         "use_cpu": not torch.cuda.is_available(),
-        "gradient_checkpointing": torch.cuda.is_available(),
         "logging_steps": 1,
         # A NaN must be seen, not averaged away.
         "logging_nan_inf_filter": False,

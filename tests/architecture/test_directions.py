@@ -29,12 +29,12 @@ TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runt
 WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},
-    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline"},
+    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "memory"},
     {"worker", "examples"},
     {"rows", "reports"},
     {"masks"},
     {"advantages", "losses", "templates", "correction"},
-    {"model_loader"},
+    {"model_loader", "placement", "micro_batches", "lazy_samples"},
     {"policy"},
     {"turn_policy"},
     {"engines", "attempts"},
@@ -42,6 +42,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"step"},
     {"trainer", "evaluate", "chat_server"},
     {"trainer_callbacks"},
+    {"sft_trainer"},
     {"sft", "rl"},
     {"job_setup"},
     {"evaluation"},

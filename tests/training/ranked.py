@@ -1,19 +1,22 @@
-"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL WAY`. Leaves `weights.pt`.
+"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL [WAY [SHARDING]]`.
 
-An untrained model solves nothing, so what it happens to write earns something here.
+Leaves `model/`. An untrained model solves nothing, so what it happens to write earns something here.
 """
 
 from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
+from synthesis.contracts import Reward
 from tests.training import small
 from training import rl
-from training import step as stepping
+from training.attempts import TaskAttempt
 from training.config import (
     Advantage,
     Attempts,
@@ -21,16 +24,18 @@ from training.config import (
     Decoding,
     DynamicSampling,
     Evaluation,
+    Hardware,
     Kl,
+    Limits,
     Loss,
     Optimiser,
     Reinforcement,
     Sampling,
 )
+from training.evaluate import attempt_all
 from training.metrics import Writer
 from training.model_loader import load_model
-from training.rewards import AttemptReward
-from training.trainer_callbacks import Watch
+from training.trainer_callbacks import Watch, save_final
 
 CFG = Reinforcement(
     steps=3,
@@ -43,6 +48,7 @@ CFG = Reinforcement(
     kl=Kl(coefficient=0.05),
     optimiser=Optimiser(learning_rate=1e-3, micro_batch=4),
     evaluation=Evaluation(every=2, tasks=4, turns=1, temperature=0.0),
+    limits=Limits(checkpoint_every=2),
 )
 WAYS = {
     "whole": CFG,
@@ -55,21 +61,31 @@ WAYS = {
 """Attempts that are one sample each, and those that are a sample a turn."""
 
 
-def main(folder: Path, model_folder: str, way: str) -> None:
-    cfg = WAYS[way]
+def graded(*given: Any) -> list[TaskAttempt]:
+    made = []
+    for tried in attempt_all(*given):
+        earned = tried.trace.completion[0] % 5 / 4
+        reward = Reward(reward=earned, passed=0, total=1, rule="proportion", verdicts=())
+        made.append(replace(tried, attempt=tried.attempt.model_copy(update={"reward": reward, "outcome": "failed"})))
+    return made
+
+
+def main(folder: Path, model_folder: str, way: str = "whole", sharding: str = "copies", resume: bool = False) -> None:
+    """With `fsdp2` also in micro batches of a budget of tokens."""
     torch.set_num_threads(1)
-    stepping.scored = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+    budget = 900 if sharding == "fsdp2" else 0
+    cfg = WAYS[way].model_copy(update={"hardware": Hardware(sharding=sharding, micro_tokens=budget)})  # type: ignore[arg-type]
+    rl.attempt_all = graded
     first = os.environ.get("RANK", "0") == "0"
     model, _, _ = load_model(model_folder, cfg.optimiser)
     table = small.table(16, thinking=cfg.thinking)
     writer = Writer(folder / "record.jsonl") if first else None
     rows = small.rows()
     job = rl.ReinforcementJob(cfg, folder, model, table, rows, rows[:4], writer, Watch(lambda: False, cfg.limits))
-    ended, trainer = rl.train(job)
+    ended, trainer = rl.train(job, resume)
     assert ended == "done"
-    if first:
-        torch.save(trainer.accelerator.unwrap_model(trainer.model).state_dict(), folder / "weights.pt")
+    save_final(trainer, folder / "model")
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], sys.argv[3])
+    main(Path(sys.argv[1]), *sys.argv[2:5], resume="resume" in sys.argv[5:])

@@ -1,8 +1,10 @@
-"""Two processes learn what one does: the same attempts, advantages over all of them, the same weights."""
+"""Two processes learn what one does: the same attempts, advantages over all of them, the same weights; as copies of the
+model, and with the model spread over them (FSDP2 on gloo)."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,21 +16,40 @@ pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 pytestmark = pytest.mark.slow
 
+from safetensors.torch import load_file  # noqa: E402
+
 from tests.training import ranked, small  # noqa: E402
-from training import step as stepping  # noqa: E402
+from training import rl  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
-def trained_by_two(folder: Path, model: str, way: str) -> Path:
-    folder.mkdir()
+def trained_by_two(folder: Path, model: str, *how: str) -> Path:
+    folder.mkdir(exist_ok=True)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    command += ["-m", "tests.training.ranked", str(folder), model, way]
+    command += ["-m", "tests.training.ranked", str(folder), model, *how]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
     subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=300)
     return folder
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return small.saved(tmp_path_factory.mktemp("model"))
+
+
+@pytest.fixture(scope="module")
+def ones(tmp_path_factory: pytest.TempPathFactory, model: str) -> dict[str, Path]:
+    """By way, what one process learns."""
+    folders = {way: tmp_path_factory.mktemp(way) for way in ranked.WAYS}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rl, "attempt_all", rl.attempt_all)  # as it was, when the job has changed it
+        patch.setenv("ACCELERATE_USE_CPU", "true")
+        for way, folder in folders.items():
+            ranked.main(folder, model, way)
+    return folders
 
 
 def attempts(folder: Path, step: int) -> list[tuple[str, int, float | None, bool]]:
@@ -36,25 +57,37 @@ def attempts(folder: Path, step: int) -> list[tuple[str, int, float | None, bool
     return [(one["row"], one["ordinal"], one["reward"], one["advantage"] is None) for one in lines]
 
 
-@pytest.mark.parametrize("way", ranked.WAYS)
-def test_two_processes_learn_what_one_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str) -> None:
-    model = small.saved(tmp_path / "model")
-    one, two = tmp_path / "1", trained_by_two(tmp_path / "2", model, way)
-    one.mkdir()
-    monkeypatch.setattr(stepping, "scored", stepping.scored)  # as it was, when the job has changed it
-    monkeypatch.setenv("ACCELERATE_USE_CPU", "true")
-    ranked.main(one, model, way)
-    for step in (1, 2, 3):
-        assert attempts(one, step) == attempts(two, step)
-    first, second = (torch.load(folder / "weights.pt", weights_only=True) for folder in (one, two))
+def told(folder: Path) -> list[tuple[int, float, float | None]]:
+    records = read(folder / "record.jsonl", Position())[0]
+    return [
+        (r.step, round(r.values["reward"] or 0.0, 6), r.values["draws"]) for r in records if r.kind == "values"
+        and "draws" in r.values
+    ]  # fmt: skip
+
+
+def require_same_weights(one: Path, two: Path) -> None:
+    first, second = (load_file(folder / "model/model.safetensors") for folder in (one, two))
     untrained = small.model().state_dict()
+    assert first.keys() == second.keys()
     for name, value in first.items():
         assert torch.allclose(value, second[name], atol=2e-4), name
     assert not all(torch.equal(value, untrained[name]) for name, value in first.items())
-    numbers = [read(folder / "record.jsonl", Position())[0] for folder in (one, two)]
-    told = [
-        [(r.step, round(r.values["reward"] or 0.0, 6), r.values["draws"]) for r in records if r.kind == "values"
-         and "draws" in r.values]
-        for records in numbers
-    ]  # fmt: skip
-    assert told[0] == told[1]
+
+
+@pytest.mark.parametrize(
+    ("way", "sharding"), [("whole", "copies"), ("whole", "fsdp2"), ("turns", "copies"), ("turns", "fsdp2")]
+)
+def test_two_processes_learn_what_one_does(
+    tmp_path: Path, model: str, ones: dict[str, Path], way: str, sharding: str
+) -> None:
+    one, two = ones[way], trained_by_two(tmp_path / "2", model, way, sharding)
+    for step in (1, 2, 3):
+        assert attempts(one, step) == attempts(two, step)
+    require_same_weights(one, two)
+    assert told(one) == told(two)
+    if (way, sharding) == ("whole", "fsdp2"):
+        shards = sorted(path.name for path in (two / "checkpoints/checkpoint-2/optimizer_0").glob("*.distcp"))
+        assert shards == ["__0_0.distcp", "__1_0.distcp"], "each rank writes its own"
+        shutil.rmtree(two / "checkpoints/checkpoint-3")
+        shutil.rmtree(two / "model")
+        require_same_weights(one, trained_by_two(two, model, way, sharding, "resume"))

@@ -20,7 +20,7 @@ from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
 from tests.training.test_templates import SAMPLES, dressed  # noqa: E402
 from training import sft  # noqa: E402
-from training.config import Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
+from training.config import Hardware, Limits, Lora, Mixture, Optimiser, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
 from training.model_loader import load_model  # noqa: E402
@@ -114,12 +114,11 @@ def test_long_samples_are_refused_by_name_or_dropped_and_counted(qwen) -> None:
 
 def test_rows_come_as_often_as_the_mixture_weighs(qwen) -> None:
     rows = [row(SAMPLES[0], id="a", environment="a"), row(SAMPLES[0], id="b", environment="b")]
-    samples, _ = sft.samples_of(qwen, rows, CFG)
-    order = sft.ordered(
-        rows, samples, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2})
-    )
-    assert sorted(order) == [0] * 6 + [1] * 2
-    half = sft.ordered(rows, samples, CFG.model_copy(update={"epochs": 0.5}))
+    counts = sft.sample_counts(rows, CFG)
+    assert counts == [len(sft.row_samples(qwen, n, one, CFG)) for n, one in enumerate(rows)]
+    order = sft.ordered(rows, counts, CFG.model_copy(update={"mixture": Mixture(environments={"a": 3.0}), "epochs": 2}))
+    assert sorted(order) == [(0, 0)] * 6 + [(1, 0)] * 2
+    half = sft.ordered(rows, counts, CFG.model_copy(update={"epochs": 0.5}))
     assert len(half) == 1
 
 
@@ -180,3 +179,42 @@ def test_weights_that_are_torn_missing_or_of_other_sizes_are_refused(tmp_path) -
     kept.write_bytes(kept.read_bytes()[:1_000])
     with pytest.raises(InputError, match="cannot be loaded"):
         load_model(str(tmp_path), CFG.optimiser)
+
+
+def gradient(folder, cfg: Supervised) -> dict[str, torch.Tensor]:
+    """Of the first step; nothing is learnt."""
+    one, caught = job(folder, cfg), {}
+
+    def catch(trainer, model, **_) -> torch.Tensor:
+        caught.update({key: p.grad.clone() for key, p in model.named_parameters() if p.grad is not None})
+        return torch.tensor(0.0)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(torch.optim.AdamW, "step", lambda *a, **k: None)
+        patch.setattr(sft.SampleTrainer, "_get_grad_norm", catch)
+        patch.setattr(sft.SampleTrainer, "_clip_grad_norm", lambda *a, **k: None)
+        sft.train(one)
+    one.writer.close()
+    return caught
+
+
+def test_micro_batches_of_tokens_and_packed_rows_learn_what_padded_rows_do(tmp_path) -> None:
+    cfg = CFG.model_copy(update={"batch": 24, "epochs": 1})
+    whole, budget = gradient(tmp_path / "whole", cfg), {"hardware": Hardware(micro_tokens=700)}
+    for name, changes in (("parts", budget), ("packed", {**budget, "packing": True}), ("rows", {"packing": True})):
+        other = gradient(tmp_path / name, cfg.model_copy(update=changes))
+        assert whole.keys() == other.keys()
+        assert all(torch.allclose(value, other[key], atol=1e-5) for key, value in whole.items()), name
+
+
+def test_sample_that_turns_out_too_long_ends_the_job_or_bears_no_loss(tmp_path, monkeypatch) -> None:
+    """A row with fewer bytes than others may have more tokens: it is met while it is learnt."""
+    lengths = [len(one.input_ids) for one in sft.samples_of(small.tokenizer(), list(small.lessons()), CFG)[0]]
+    cfg = CFG.model_copy(update={"max_length": max(lengths) - 1, "epochs": 1})
+    monkeypatch.setattr(sft, "look_ahead", lambda job, counts: 1)
+    one = job(tmp_path / "refuse", cfg)
+    with pytest.raises(InputError, match="has a sample that is longer than"):
+        sft.train(one)
+    two = job(tmp_path / "drop", cfg.model_copy(update={"too_long": "drop"}))
+    ended, trainer = sft.train(two)
+    assert (ended, trainer.state.global_step, trainer.blank) == ("done", 3, lengths.count(max(lengths)))

@@ -14,13 +14,13 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-from synthesis.contracts import Attempt, Reward, Verdict  # noqa: E402
+from synthesis.contracts import Attempt, Message, Reward, Verdict  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.attempts import TaskAttempt  # noqa: E402
 from training.config import DynamicSampling, Limits, Reinforcement, Sampling  # noqa: E402
 from training.policy import Trace  # noqa: E402
 from training.sampler import Catalogue, Prompt, SamplerState  # noqa: E402
-from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step  # noqa: E402
+from training.step import Ranks, StepStopped, TooManyLost, TrainingStep, make_step, shared_out  # noqa: E402
 from training.step_record import read_rollouts, values_of, watched, write_rollouts  # noqa: E402
 
 ROWS = small.rows()
@@ -33,7 +33,7 @@ def attempt(row, number: int, reward: float | None, **rest) -> TaskAttempt:
     outcome = "infra_error" if reward is None else "solved" if reward == 1 else "failed"
     made = Attempt(
         key=row.id, ordinal=number, policy="p", ending="lost" if reward is None else "answered", outcome=outcome,
-        reward=told, **rest,
+        reward=told, messages=(Message(role="assistant", content="Done."),), **rest,
     )  # fmt: skip
     return TaskAttempt(row, number, made, Trace(prompt=[1], completion=[2, 3], logprobs=[-1.0, 0.0], own=[1, 0]))
 
@@ -111,7 +111,11 @@ def test_ranks_make_their_share_and_agree() -> None:
             made_by[rank] += len(work)
             return attempting(lambda row, number, seed: float(number))(work, seed)
 
-        found[rank] = step(None, ranks=Ranks(rank, 2, every), make=make)
+        def first(items: list) -> list:
+            whole = every(items)
+            return whole if rank == 0 else items
+
+        found[rank] = step(None, ranks=Ranks(rank, 2, every, first), make=make)
 
     threads = [threading.Thread(target=process, args=(rank,)) for rank in range(2)]
     for thread in threads:
@@ -121,7 +125,16 @@ def test_ranks_make_their_share_and_agree() -> None:
     first, second = found
     assert made_by == [8, 8]
     assert [tried.group for tried, _ in first.judged] == [tried.group for tried, _ in second.judged]
-    assert first.own(Ranks(0, 2)) + second.own(Ranks(1, 2)) == first.kept
+    assert first.shares == second.shares == [first.kept[::2], first.kept[1::2]], "each learns from what it made"
+    for number, made in enumerate((first, second)):
+        assert all(made.judged[place][0].trace.own for place in made.own(Ranks(number, 2)))
+    assert [score for _, score in first.judged] == [score for _, score in second.judged]
+    assert all(tried.attempt.messages for tried, _ in first.judged), "the first rank writes down what was said"
+    assert sum(bool(tried.attempt.messages) for tried, _ in second.judged) == 8
+
+
+def test_shares_stay_equal_where_kept_attempts_were_made_unevenly() -> None:
+    assert shared_out([0, 1, 2, 4], [0, 1, 0, 1, 0, 1], 2) == [[0, 2], [1, 4]]
 
 
 def test_stop_throws_the_step_away() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import json
 import pickle
 import resource
 import tempfile
@@ -12,7 +13,7 @@ from typing import Any
 import pytest
 from django.core.files.storage import default_storage
 
-from synthesis.errors import InfrastructureError
+from synthesis.errors import InfrastructureError, InputError
 from tests.workers.worker_support import (
     FINAL,
     announced,
@@ -26,6 +27,7 @@ from tests.workers.worker_support import (
 from webapp.claims import StaleClaim
 from webapp.disk import free_bytes
 from webapp.errors import Conflict, NotFound, Unusable
+from webapp.runs.checkpoint_files import last_checkpoint, model_checkpoint
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -130,6 +132,22 @@ def test_uploads_left_open_are_bounded_by_number_and_by_the_disk(settings: Any) 
     with pytest.raises(TooManyUploads, match="not whole yet"):
         begin(job, checkpoint_files(9), 9)
     begin(job, checkpoint_files(2), 2)  # announced again
+
+
+def test_shards_stay_near_the_worker_and_their_manifest_is_taken() -> None:
+    job, _, _ = claimed()
+    files = {name: held for name, held in checkpoint_files(2).items() if not name.endswith(".safetensors")}
+    with pytest.raises(Unusable, match="none of them holds weights"):
+        begin(job, files)
+    told = {"store": "s3://x", "place": f"{job.public_id}/checkpoint-2", "shards": []}
+    files["shards.json"] = json.dumps(told).encode()
+    row = upload(job, 2, files)
+    assert last_checkpoint(job) == row
+    with pytest.raises(Unusable):
+        begin(job, {**files, "config.json": b"{}"}, 3, final=True)
+    job.model = f"ft:{job.public_id}:step-2"
+    with pytest.raises(InputError, match="kept in shards near its worker"):
+        model_checkpoint(job)
 
 
 def test_a_pickle_under_another_name_is_not_taken() -> None:

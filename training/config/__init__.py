@@ -13,6 +13,7 @@ from pydantic import Field, TypeAdapter, ValidationError, model_validator
 from synthesis.contracts import Frozen
 from synthesis.errors import InputError
 from training.config.evaluation_job import EvaluatedSide, EvaluationJob, EvaluationLimits
+from training.config.hardware import Automatic, Hardware
 from training.config.horizon import (
     Constant,
     Fractions,
@@ -65,6 +66,7 @@ __all__ = [
     "Advantage",
     "AdvantageKind",
     "Attempts",
+    "Automatic",
     "Constant",
     "Correction",
     "CorrectionKind",
@@ -78,6 +80,7 @@ __all__ = [
     "EvaluationLimits",
     "Fractions",
     "Full",
+    "Hardware",
     "Horizon",
     "Increment",
     "JobConfig",
@@ -129,9 +132,13 @@ class Supervised(Frozen):
         "one that is learnt is left out, also in evaluations (ES B.2); with samples `mask_history`.",
     )
     tuning: Tuning = Full()
+    packing: bool = Field(
+        default=False, description="Sequences of one forward pass stand in one row without padding, each by itself."
+    )
     optimiser: Optimiser = Optimiser(learning_rate=1e-5, schedule="cosine")
     mixture: Mixture = Mixture()
     evaluation: Evaluation = Evaluation(every=0)
+    hardware: Hardware = Hardware()
     limits: Limits = Limits()
     report_to: ReportTo = "none"
     seed: Seed = 0
@@ -178,6 +185,7 @@ class Reinforcement(Frozen):
     optimiser: Optimiser = Optimiser()
     mixture: Mixture = Mixture()
     evaluation: Evaluation = Evaluation()
+    hardware: Hardware = Hardware()
     limits: Limits = Limits()
     report_to: ReportTo = "none"
     seed: Seed = 0

@@ -60,6 +60,13 @@ class Limits(Frozen):
         "saves.",
     )
     checkpoint_every: int = Field(default=50, ge=1, le=100_000, description="Steps between checkpoints.")
+    checkpoint_minutes: float = Field(
+        default=30.0,
+        ge=0,
+        le=24 * 60,
+        description="Minutes after which a checkpoint is written behind the next step, however few steps; 0: by steps "
+        "alone.",
+    )
     checkpoints_kept: int = Field(default=3, ge=1, le=1_000, description="The latest so many are kept.")
     infra_error_share: Share = Field(
         default=0.2, description="A job pauses when more than this share of a step's attempts is `infra_error`."

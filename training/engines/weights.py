@@ -24,6 +24,7 @@ from synthesis.llm import Endpoint
 from training.config import Decoding
 from training.engines.served import ServedEngine
 from training.job import VllmServer
+from training.placement import whole_weights
 from training.policy import EngineSource, GenerationEngine
 
 RETRIES = 2
@@ -57,8 +58,12 @@ class OwnModel:
     def publish(self, step: int) -> None:
         """There is nothing to bring."""
 
-    def using(self) -> contextlib.AbstractContextManager[Any]:
-        return unwrap_model_for_generation(self.trainer.model_wrapped, self.trainer.accelerator)
+    @contextlib.contextmanager
+    def using(self) -> Iterator[Any]:
+        """The model, whole on each rank."""
+        unwrapped = unwrap_model_for_generation(self.trainer.model_wrapped, self.trainer.accelerator)
+        with unwrapped as model, whole_weights(model):
+            yield model
 
 
 class _OfTrl:

@@ -17,8 +17,8 @@ from typing import Any
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training import lifeline
-from training.job import MODEL, RECORD, RESULT, Exit, VllmServer
-from training.worker import child, machine
+from training.job import CHECKPOINTS, MODEL, RECORD, RESULT, Exit, VllmServer
+from training.worker import child, machine, shards
 from training.worker.assignment import ASSIGNMENT, LOCK, Assignment, write_whole
 from training.worker.attempt_folder import lay_out
 from training.worker.client import Client, GivenUp, ServerRefusal, StaleAttempt, Unauthorised, attempt_path, disk_of
@@ -71,6 +71,12 @@ class Workplace:
     token: str
     say: Callable[[str], None]
     server: VllmServer | None = None
+    checkpoints: str = ""
+    """Where shards of checkpoints are kept, if not in the worker's home."""
+
+    @property
+    def store(self) -> str:
+        return self.checkpoints or str(self.home / "checkpoints")
 
     @property
     def attempts(self) -> Path:
@@ -130,6 +136,8 @@ def _train(place: Workplace, control: Control) -> int | None:
             place.client, told, folder, place.cache, place.models, place.hub, place.threads,
             lambda: control.asked_to_stop or control.lost, place.server,
         )  # fmt: skip
+        if told.resume is not None:
+            shards.fetch(place.store, folder / CHECKPOINTS / f"checkpoint-{told.resume.step}")
         with disk_of(folder / LOCK):
             process = child.start(folder, told, job, len(machine.devices()), place.token)
         return _follow(place, control, process)
@@ -188,7 +196,7 @@ def _sending(place: Workplace, control: Control, send: Callable[[Sender, Callabl
 def _sender(place: Workplace, control: Control) -> Sender:
     # A worker that is to end sends what it can; the rest is sent after its next start.
     given_up = lambda: control.lost or (control.ending() and control.trained.is_set())  # noqa: E731
-    return Sender(place.client, control.told, control.folder, given_up, place.say)
+    return Sender(place.client, control.told, control.folder, given_up, place.say, place.store)
 
 
 def _send_rest(place: Workplace, control: Control) -> None:
@@ -207,6 +215,7 @@ def _tell_end(place: Workplace, control: Control, name: str, code: int | None) -
     if name == "done" and control.told.config.get("type") != "evaluation":
         step = int((result or {}).get("step", 0))
         send_checkpoint(_sender(place, control), step, folder / MODEL, final=True)
+        shards.prune(place.store, control.told.job, 0)
     message = child.message_of(folder, name, code)
     _tell(place, control.told, name, message, result, child.log_of(folder), control)
 

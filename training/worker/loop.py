@@ -76,8 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             token = _token(given.token_file)
             home = _home(given.home, held)
             client = held.enter_context(contextlib.closing(Client(given.url, token, given_up=ending, say=_say)))
-            server = _server(given)
-            place = Workplace(client, home, given.models, tuple(given.hub), given.threads, token, _say, server)
+            place = Workplace(
+                client, home, given.models, tuple(given.hub), given.threads, token, _say, _server(given),
+                given.checkpoints,
+            )  # fmt: skip
             _work(WorkerProcess(place, given, ending))
     except InputError as error:
         print(error, file=sys.stderr)
@@ -105,6 +107,13 @@ def _arguments() -> argparse.ArgumentParser:
         default=[],
         metavar="OWNER/NAME",
         help="a model it may fetch from Hugging Face, and no other; without this any, unless HF_HUB_OFFLINE=1",
+    )
+    parser.add_argument(
+        "--checkpoints",
+        default="",
+        metavar="FOLDER|URL",
+        help="where shards of checkpoints are kept: a folder, or a URL that fsspec knows (s3://bucket/jobs with s3fs); "
+        "else below --home",
     )
     parser.add_argument("--name", default="", help="what the worker is called (else the host's name)")
     parser.add_argument("--threads", type=int, default=0, help="threads that the CPU computes with; 0: torch decides")

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.errors import InfrastructureError
-from training.job import RECORD
+from training.job import MANIFEST, RECORD
 from training.metrics import Artefact, Position, Record, read
+from training.worker import shards
 from training.worker.assignment import FILES_SENT, RECORDS_SENT, Assignment, keep_position, read_position
 from training.worker.client import Client, ServerRefusal, StaleAttempt, Unauthorised, attempt_path, hash_of
 
@@ -32,17 +33,20 @@ _SENT = re.compile(
     r"[A-Za-z0-9._-]+\.(safetensors|json|jinja|txt|model)|(optimizer|scheduler|scaler)\.pt|rng_state(_\d+)?\.pth"
 )
 """What is uploaded of a checkpoint: no pickle but what resuming reads with `weights_only`."""
+_FOLDER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 @dataclass(frozen=True)
 class Sender:
-    """What both readers know. `given_up` is asked while they are patient; `say` prints a line."""
+    """What both readers know. `given_up` is asked while they are patient; `say` prints a line; `store` is where shards
+    of checkpoints are kept (`training.worker.shards`)."""
 
     client: Client
     told: Assignment
     folder: Path
     given_up: Callable[[], bool]
     say: Callable[[str], None]
+    store: str = ""
 
     def call(self, method: str, rest: str, body: Any = None, **more: Any) -> dict[str, Any]:
         path = attempt_path(self.told.job, self.told.attempt, rest)
@@ -118,7 +122,9 @@ def _send(sender: Sender, artefact: Artefact) -> None:
         if artefact.what == "rollouts":
             _send_rollouts(sender, artefact.step, path)
         else:
-            names = artefact.data.get("files", [])
+            names, folders = (artefact.data.get(name) for name in ("files", "shards"))
+            if isinstance(folders, list) and folders:
+                _keep_shards(sender, path, [str(folder) for folder in folders])
             send_checkpoint(sender, artefact.step, path, names=names if isinstance(names, list) else [])
     except FileNotFoundError:
         # The trainer keeps the latest few checkpoints; while the server was away some may have gone.
@@ -127,6 +133,16 @@ def _send(sender: Sender, artefact: Artefact) -> None:
         raise
     except ServerRefusal as error:
         sender.say(f"{artefact.path} was refused: {error}")
+
+
+def _keep_shards(sender: Sender, checkpoint: Path, folders: list[str]) -> None:
+    if any(not _FOLDER.fullmatch(name) for name in folders):
+        raise InfrastructureError(f"the record names a folder outside its checkpoint: {str(folders)[:200]}")
+    if not (checkpoint / MANIFEST).is_file():
+        shards.put(sender.store, sender.told.job, checkpoint, folders)
+    limits = sender.told.config.get("limits")
+    kept = limits.get("checkpoints_kept", 3) if isinstance(limits, dict) else 3
+    shards.prune(sender.store, sender.told.job, int(kept))
 
 
 def _send_rollouts(sender: Sender, step: int, path: Path) -> None:

@@ -17,15 +17,15 @@ from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 class Candidate:
     """A worker that a job could be given to, or (without a `worker` id) one that this site starts when a job waits.
 
-    `memory_mib` is that of its largest device (0: none, or not told), `since` when it first came. One `beside` stands
-    beside the site; the one that the site would start is not counted while it runs.
+    `devices` are its GPUs' memory in MiB (0: not told), `since` when it first came. One `beside` stands beside the
+    site; the one that the site would start is not counted while it runs.
     """
 
     name: str
     engines: tuple[str, ...]
     models: frozenset[str]
     worker: str = ""
-    memory_mib: int = 0
+    devices: tuple[int, ...] = ()
     since: datetime | None = None
     beside: bool = False
 

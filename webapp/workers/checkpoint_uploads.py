@@ -25,6 +25,7 @@ from django.db.models import F, Sum
 
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.parser import read_apart
+from training.job import MANIFEST
 from webapp.connections import release_connection
 from webapp.disk import has_room, is_disk_full
 from webapp.errors import Conflict, NotFound, Unusable
@@ -221,7 +222,8 @@ def _require_files(files: Sequence[AnnouncedFile], final: bool) -> None:
         raise Unusable("files: two of them have one path.")
     if final and "config.json" not in paths:
         raise Unusable("files: a final model has a config.json.")
-    if not any(path.endswith(".safetensors") for path in paths):
+    sharded = MANIFEST in paths and not final
+    if not sharded and not any(path.endswith(".safetensors") for path in paths):
         raise Unusable("files: none of them holds weights (.safetensors).")
     most = settings.TRAINING_CHECKPOINT_GIB << 30
     if sum(file.bytes for file in files) > most:

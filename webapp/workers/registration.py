@@ -84,7 +84,7 @@ def _candidate(row: Worker) -> Candidate:
         engines=tuple(map(str, row.engines)),
         models=frozenset(map(str, row.model_names)),
         worker=row.public_id,
-        memory_mib=max(sizes, default=0),
+        devices=tuple(max(0, size) for size in sizes),
         since=row.created_at,
         beside=row.beside,
     )

@@ -1,4 +1,4 @@
-"""Estimates of a training job: steps, memory, time and place in the queue. None where nothing can be known."""
+"""Estimates of a training job: size of its model, time and place in the queue. None where nothing can be known."""
 
 from __future__ import annotations
 
@@ -10,26 +10,16 @@ from django.db.models import Avg, F, Sum
 from django.utils import timezone
 
 from synthesis.contracts import Frozen
-from training.config import EvaluationJob, JobConfig, Lora, Reinforcement
 from webapp.runs.candidates import Candidate
 from webapp.runs.launch.job_lookup import base_of
 from webapp.runs.models import MetricPoint, TrainingAttempt, TrainingJob, TrainingState
-from webapp.runs.spec import DEMO_MODEL, ENDPOINT
+from webapp.runs.spec import DEMO_MODEL
 
 DEMO_PARAMETERS = 1_000_000
 PAST = 5
 RECENT = 20
 """The pace of a job is the mean of so many steps."""
 _SIZE = re.compile(r"(?<![A-Za-z0-9.])(\d+(?:\.\d+)?)([BbMm])(?![A-Za-z0-9])")
-
-
-class Memory(Frozen):
-    """Estimated memory: `bytes` are `parameters` x `bytes_a_parameter`; activations and caches come on top."""
-
-    bytes: int
-    parameters: int
-    bytes_a_parameter: float
-    note: str
 
 
 class Duration(Frozen):
@@ -58,30 +48,6 @@ def parameters_of(base: str) -> tuple[int, str]:
     if size is None:
         return 0, "the model's name does not say its size"
     return round(float(size[1]) * (10**9 if size[2] in "Bb" else 10**6)), f"{size[0]}, by its name"
-
-
-def memory_of(base: str, config: JobConfig | None) -> tuple[Memory | None, str]:
-    """(memory of weights, gradients and optimiser, why it is not known)."""
-    if config is None:
-        return None, "the configuration does not fit"
-    if base.startswith(ENDPOINT):
-        return None, "the model is elsewhere: nothing of it lies at the worker"
-    parameters, known = parameters_of(base)
-    if not parameters:
-        return None, known
-    if isinstance(config, EvaluationJob):
-        each, note = 4.0, "weights in float32; caches come on top"
-    elif isinstance(config.tuning, Lora):
-        wide = config.optimiser.precision == "fp32"
-        each, what = (4.0, "float32") if wide else (2.0, "bfloat16")
-        note = f"weights in {what}; adapters, activations and caches come on top"
-    else:
-        each, note = 16.0, "weights, gradients and AdamW's two moments in float32; activations and caches come on top"
-        if isinstance(config, Reinforcement) and config.kl.coefficient and config.kl.to == "reference":
-            each, note = each + 4.0, f"{note}; the reference's weights beside them"
-    return Memory(
-        bytes=round(parameters * each), parameters=parameters, bytes_a_parameter=each, note=f"{known}: {note}"
-    ), ""
 
 
 def duration_of(base: str, preset: str, method: str, steps: int | None) -> tuple[Duration | None, str]:

@@ -12,9 +12,10 @@ from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
 from webapp.datasets.storage import manifest_of
 from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
-from webapp.runs.launch.estimates import Duration, Memory, Queue, duration_of, memory_of, queue_of
+from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
+from webapp.runs.launch.memory import Memory, memory_of
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.models import TrainingState
@@ -70,9 +71,10 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    memory, memory_note = memory_of(asked.base, asked.config)
+    able = [candidate for candidate in here if candidate.can_take(asked.new.model, asked.new.engine)]
+    memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, able)
     if memory is not None:
-        _look_at_memory(asked, memory, here)
+        _look_at_memory(asked, memory)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
     return Preflight(
         problems=tuple(asked.problems),
@@ -272,11 +274,21 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
         asked.warn("after", "waits", message)
 
 
-def _look_at_memory(asked: ResolvedJob, memory: Memory, here: list[Candidate]) -> None:
-    largest = max((candidate.memory_mib for candidate in here), default=0)
-    if largest and memory.bytes > largest << 20:
-        message = (
-            f"Weights, gradients and optimiser take about {memory.bytes / 2**30:.0f} GiB, and the largest GPU that is "
-            f"here has {largest / 1024:.0f} GiB. Train adapters (changes.tuning.kind = lora), or use more GPUs."
-        )
-        asked.warn("changes.tuning.kind", "too_large", message)
+def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
+    if memory.fits or asked.base == DEMO_MODEL:
+        return
+    gpus = f"each of {memory.gpus} GPUs" if memory.gpus > 1 else "one GPU"
+    whose = f" ({memory.workers[0].worker})" if memory.workers else ""
+    message = (
+        f"The job needs about {memory.bytes / 2**30:.0f} GiB on {gpus} of {memory.device_bytes / 2**30:.0f} GiB"
+        f"{whose}, mostly for {' and '.join(_largest(memory))}. "
+    )
+    if memory.remedies:
+        message += f"It would fit with {'; or with '.join(memory.remedies)}."
+    else:
+        message += "No setting makes it fit, nor do more GPUs of this size: take a smaller model, or shorter sequences."
+    asked.warn("changes.hardware.sharding", "too_large", message)
+
+
+def _largest(memory: Memory) -> list[str]:
+    return sorted(memory.parts, key=lambda name: -memory.parts[name])[:2]

@@ -1,0 +1,306 @@
+"""Memory of a job on each GPU: weights, gradients, optimiser, activations and caches, by sharding and engine. No torch.
+
+Bytes are reckoned from the model's shape; a margin (`USABLE`) stands for fragments, kernels' buffers and the driver.
+What is `auto` among a job's settings is decided here, for the trainer and for the preflight alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from training.config import Lora, Reinforcement, Supervised
+
+USABLE = 0.92
+"""Share of a GPU's memory that is planned with."""
+SLEEPLESS = 0.3
+"""vLLM stays awake while the model learns where so large a share is left to it."""
+GIB = 2**30
+LOGITS = 2**28
+"""TRL computes log-probabilities in chunks; so many bytes of logits and their gradients are alive at a time."""
+
+
+@dataclass(frozen=True)
+class ModelShape:
+    """A decoder's sizes. `known` is False where they are those of a Qwen3 of about so many parameters."""
+
+    parameters: int
+    layers: int
+    hidden: int
+    inner: int
+    heads: int
+    kv_heads: int
+    head_size: int
+    vocabulary: int
+    known: bool = False
+
+    @property
+    def layer_parameters(self) -> int:
+        """Weights of one layer's linear maps."""
+        attention = self.hidden * self.head_size * 2 * (self.heads + self.kv_heads)
+        return attention + 3 * self.hidden * self.inner
+
+    def kv_bytes(self, tokens: float) -> float:
+        """Keys and values of so many tokens, in 16 bits."""
+        return tokens * 2 * 2 * self.layers * self.kv_heads * self.head_size
+
+    def activation_bytes(self, tokens: float, checkpointed: bool) -> float:
+        """What the backward pass of so many tokens needs, in 16 bits: each layer's input, and of one layer, or all,
+        what is computed inside."""
+        inside = 2.0 * tokens * (8 * self.hidden + 3 * self.inner + 2 * self.head_size * (self.heads + self.kv_heads))
+        inputs = 2.0 * tokens * self.hidden * self.layers
+        return inputs + inside if checkpointed else inputs + inside * self.layers
+
+    def adapter_parameters(self, tuning: Lora) -> int:
+        """Weights of LoRA adapters on a layer's linear maps, over all layers."""
+        queries, keys = self.heads * self.head_size, self.kv_heads * self.head_size
+        pairs = [(self.hidden, queries), (self.hidden, keys), (self.hidden, keys), (queries, self.hidden)]
+        if tuning.target == "all-linear":
+            pairs += [(self.hidden, self.inner)] * 2 + [(self.inner, self.hidden)]
+        return tuning.rank * sum(a + b for a, b in pairs) * self.layers
+
+
+_QWEN3 = (
+    (0.6e9, 28, 1024, 3072, 16, 8),
+    (1.7e9, 28, 2048, 6144, 16, 8),
+    (4e9, 36, 2560, 9728, 32, 8),
+    (8e9, 36, 4096, 12288, 32, 8),
+    (14e9, 40, 5120, 17408, 40, 8),
+    (32e9, 64, 5120, 25600, 64, 8),
+    (72e9, 80, 8192, 29568, 64, 8),
+)
+"""Parameters, layers, hidden, inner, heads and key heads; the last one is Qwen2.5's."""
+
+
+def shape_like(parameters: int) -> ModelShape:
+    """The shape of the smallest known model of at least about so many parameters."""
+    row = next((row for row in _QWEN3 if parameters <= 1.2 * row[0]), _QWEN3[-1])
+    _, layers, hidden, inner, heads, kv_heads = row
+    return ModelShape(parameters, layers, hidden, inner, heads, kv_heads, 128, 151_936)
+
+
+def shape_of(config: Mapping[str, Any]) -> ModelShape | None:
+    """The shape that a model's `config.json` tells; None where it does not say."""
+    try:
+        layers, hidden = int(config["num_hidden_layers"]), int(config["hidden_size"])
+        heads, vocabulary = int(config["num_attention_heads"]), int(config["vocab_size"])
+        inner = int(config.get("intermediate_size") or 4 * hidden)
+        kv_heads = int(config.get("num_key_value_heads") or heads)
+        size = int(config.get("head_dim") or hidden // heads)
+    except (KeyError, TypeError, ValueError, ZeroDivisionError):
+        return None
+    shape = ModelShape(0, layers, hidden, inner, heads, kv_heads, size, vocabulary, True)
+    tables = 1 if config.get("tie_word_embeddings") else 2
+    parameters = shape.layer_parameters * layers + vocabulary * hidden * tables
+    return ModelShape(parameters, layers, hidden, inner, heads, kv_heads, size, vocabulary, True)
+
+
+@dataclass(frozen=True)
+class RankMemory:
+    """Bytes on one GPU. `held` stays throughout, `learning` and `rolling` come in turn; `engine` is vLLM's share beside
+    both, or with sleep while it draws. `computer` lies in the computer's memory instead."""
+
+    held: dict[str, float]
+    learning: dict[str, float]
+    rolling: dict[str, float] = field(default_factory=dict)
+    computer: float = 0.0
+
+    @property
+    def parts(self) -> dict[str, float]:
+        """What lies on the GPU at the moment when most does."""
+        turn = max((self.learning, self.rolling), key=lambda turn: sum(turn.values()))
+        return {name: size for name, size in {**self.held, **turn}.items() if size}
+
+    @property
+    def bytes(self) -> float:
+        """The most that is needed at a time."""
+        return sum(self.parts.values())
+
+
+Config = Supervised | Reinforcement
+
+
+def rank_memory(shape: ModelShape, config: Config, gpus: int, engine: str = "transformers") -> RankMemory:
+    """Memory of each of `gpus` GPUs under a configuration whose `hardware` is decided (`decided`); what is still `auto`
+    counts as copies with activations computed again, and vLLM's share as what its weights and one attempt need."""
+    hardware, tuning = config.hardware, config.tuning
+    parts = gpus if hardware.sharding == "fsdp2" else 1
+    wide = config.optimiser.precision == "fp32"
+    unit = 4 if wide else 2
+    adapters = shape.adapter_parameters(tuning) if isinstance(tuning, Lora) else 0
+    trained = adapters or shape.parameters
+    weights = (shape.parameters * unit + 4 * adapters) if adapters else 4 * shape.parameters
+    moments = (2 if hardware.optimiser_state == "adamw_8bit" else 8) * trained
+    held = {"weights": weights / parts, "gradients": 4 * trained / parts, "optimiser": moments / parts}
+    computer = sum(held.values()) if hardware.offload and parts > 1 else 0.0
+    held = {} if computer else held
+    reference = isinstance(config, Reinforcement) and _reference(config) and not adapters
+    if reference:
+        held["reference"] = 4 * shape.parameters / parts
+    learning = {
+        "activations": shape.activation_bytes(_tokens(config), hardware.gradient_checkpointing != "off") * (unit / 2),
+        "logits": float(LOGITS),
+    }
+    if parts > 1:
+        # The layer that is computed and the one that is fetched meanwhile, and the tables of words.
+        gathered = unit * (2 * shape.layer_parameters + 2 * shape.vocabulary * shape.hidden)
+        learning["gathered"] = gathered + (unit * shape.parameters if reference else 0)
+    elif not adapters and not wide:
+        # Mixed precision keeps a copy of each weight in 16 bits while it computes.
+        learning["copies in 16 bits"] = 2 * shape.parameters
+    if not isinstance(config, Reinforcement):
+        return RankMemory(held, learning, computer=computer)
+    return _with_rollouts(shape, config, engine, parts, unit, RankMemory(held, learning, computer=computer))
+
+
+def _with_rollouts(
+    shape: ModelShape, config: Reinforcement, engine: str, parts: int, unit: int, known: RankMemory
+) -> RankMemory:
+    if engine == "transformers":
+        rolling = {"keys and values": shape.kv_bytes(_drawn(config)) * (unit / 2)}
+        if parts > 1 or not isinstance(config.tuning, Lora):
+            rolling["weights while drawing"] = float(unit * shape.parameters)
+        return RankMemory(known.held, known.learning, rolling, known.computer)
+    drawing = {"vLLM": vllm_least(shape, config)}
+    if config.hardware.vllm_sleep == "on":
+        return RankMemory(known.held, known.learning, drawing, known.computer)
+    return RankMemory({**known.held, **drawing}, known.learning, {}, known.computer)
+
+
+def vllm_least(shape: ModelShape, config: Reinforcement) -> float:
+    """Bytes without which vLLM does not start: its weights, the cache of one whole attempt, and its buffers."""
+    spread = config.hardware.vllm_tensor_parallel
+    return (2 * shape.parameters + shape.kv_bytes(config.decoding.trajectory_tokens)) / spread + GIB
+
+
+def _reference(config: Reinforcement) -> bool:
+    return bool(config.kl.coefficient) and config.kl.to == "reference"
+
+
+def _tokens(config: Config) -> float:
+    """Tokens of the largest micro batch."""
+    longest = config.max_length if isinstance(config, Supervised) else config.decoding.trajectory_tokens
+    budget = config.hardware.micro_tokens
+    return float(max(budget, longest) if budget else longest * config.optimiser.micro_batch)
+
+
+def _drawn(config: Reinforcement) -> float:
+    """Tokens whose keys and values the model's own engine holds, at most."""
+    attempts = config.sampling.tasks * config.sampling.rollouts
+    return float(min(config.attempts.at_once, attempts) * config.decoding.trajectory_tokens)
+
+
+C = TypeVar("C", bound=Supervised | Reinforcement)
+
+
+def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str = "transformers") -> C:
+    """The configuration with what is `auto` decided for `gpus` GPUs of `memory` bytes each (0 GPUs: the CPU)."""
+    kept = "on" if gpus else "off"
+    told: dict[str, Any] = {}
+    if config.hardware.gradient_checkpointing == "auto":
+        told["gradient_checkpointing"] = kept
+    if config.hardware.sharding == "auto":
+        told["sharding"] = "copies"
+        if gpus > 1 and rank_memory(shape, _with(config, **told), gpus, engine).bytes > USABLE * memory:
+            told["sharding"] = "fsdp2"
+    config = _with(config, **told)
+    if engine != "vllm" or not gpus or not isinstance(config, Reinforcement):
+        return _with(config, vllm_sleep="off") if config.hardware.vllm_sleep == "auto" else config
+    plain = rank_memory(shape, config, gpus)
+    held, learning = sum(plain.held.values()), sum(plain.learning.values())
+    awake = (USABLE * memory - held - learning) / memory
+    if config.hardware.vllm_sleep == "auto":
+        config = _with(config, vllm_sleep="off" if awake >= SLEEPLESS else "on")
+    left = awake if config.hardware.vllm_sleep == "off" else (USABLE * memory - held) / memory
+    share = config.hardware.vllm_share or round(min(0.9, max(0.1, left)), 2)
+    return _with(config, vllm_share=share)
+
+
+def _with(config: Any, **changes: Any) -> Any:
+    return config.model_copy(update={"hardware": config.hardware.model_copy(update=changes)})
+
+
+def fits(shape: ModelShape, config: Config, gpus: int, memory: float, engine: str = "transformers") -> bool:
+    """Whether a job fits `gpus` GPUs of `memory` bytes each, with what is `auto` decided for them."""
+    return rank_memory(shape, decided(shape, config, gpus, memory, engine), gpus, engine).bytes <= USABLE * memory
+
+
+@dataclass(frozen=True)
+class Remedy:
+    """A change that makes a job fit: `changes` by path, empty where it is `gpus` of the same size instead."""
+
+    words: str
+    changes: dict[str, Any] = field(default_factory=dict)
+    gpus: int = 0
+
+
+MOST_GPUS = 64
+
+
+def remedies(shape: ModelShape, config: Config, gpus: int, memory: float, engine: str) -> list[Remedy]:
+    """Changes each of which alone makes a job fit GPUs that it does not fit, the gentlest first; more GPUs only where
+    that many do. If none alone is enough, the first of a growing sum that is."""
+    steps = _steps(config, gpus)
+    drawn = isinstance(config, Reinforcement) and engine == "transformers"
+    if drawn and fits(shape, _with(config, vllm_sleep="auto"), gpus, memory, "vllm"):
+        return [Remedy("the engine vllm, which keeps no more than fits", {"engine": "vllm"})]
+    alone = [remedy for remedy, changed in steps if fits(shape, changed(config), gpus, memory, engine)]
+    more = next((n for n in (2, 4, 8, 16, 32, MOST_GPUS) if n > gpus and _spread(shape, config, n, memory, engine)), 0)
+    if more:
+        alone.append(Remedy(f"{more} GPUs of this size, over which the model is spread", gpus=more))
+    if alone:
+        return alone
+    summed, words, changes = config, list[str](), dict[str, Any]()
+    for remedy, changed in steps:
+        summed = changed(summed)
+        words.append(remedy.words)
+        changes |= remedy.changes
+        if fits(shape, summed, gpus, memory, engine):
+            return [Remedy(" and ".join(words), changes)]
+    return []
+
+
+def _spread(shape: ModelShape, config: Config, gpus: int, memory: float, engine: str) -> bool:
+    return fits(shape, _with(config, sharding="fsdp2"), gpus, memory, engine)
+
+
+def _steps(config: Config, gpus: int) -> list[tuple[Remedy, Any]]:
+    """(remedy, what it does to a configuration), of those that change something."""
+    hardware, steps = config.hardware, list[tuple[Remedy, Any]]()
+
+    def step(words: str, path: str, value: Any, change: Any) -> None:
+        steps.append((Remedy(words, {path: value}), change))
+
+    def on_hardware(words: str, name: str, value: Any) -> None:
+        step(words, f"hardware.{name}", value, lambda c: _with(c, **{name: value}))
+
+    if hardware.gradient_checkpointing == "off":
+        on_hardware("activations computed again (gradient checkpointing)", "gradient_checkpointing", "on")
+    if config.optimiser.micro_batch > 1 and not hardware.micro_tokens:
+        step("a micro batch of 1", "optimiser.micro_batch", 1, _one_at_a_time)
+    if isinstance(config, Reinforcement) and config.attempts.at_once > 8:
+        step("8 attempts at once", "attempts.at_once", 8, _few_at_once)
+    if gpus > 1 and hardware.sharding == "copies":
+        on_hardware("the model spread over the GPUs (FSDP2)", "sharding", "fsdp2")
+    if isinstance(config, Reinforcement) and hardware.vllm_sleep == "off":
+        on_hardware("vLLM asleep while the model learns", "vllm_sleep", "on")
+    if hardware.optimiser_state == "adamw" and not isinstance(config.tuning, Lora):
+        on_hardware("the optimiser's state in 8 bit", "optimiser_state", "adamw_8bit")
+    if not isinstance(config.tuning, Lora):
+        step("adapters (LoRA)", "tuning.kind", "lora", lambda c: c.model_copy(update={"tuning": Lora()}))
+    if gpus > 1 and not hardware.offload:
+        step("weights and optimiser in the computer's memory", "hardware.offload", True, _offloaded)
+    return steps
+
+
+def _one_at_a_time(config: Config) -> Config:
+    return config.model_copy(update={"optimiser": config.optimiser.model_copy(update={"micro_batch": 1})})
+
+
+def _few_at_once(config: Any) -> Any:
+    return config.model_copy(update={"attempts": config.attempts.model_copy(update={"at_once": 8})})
+
+
+def _offloaded(config: Config) -> Any:
+    return _with(config, sharding="fsdp2", offload=True)

@@ -1,0 +1,76 @@
+"""Micro batches of a budget of tokens: a batch's rows in parts of like lengths, as many on every rank."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Counting = Callable[[int], int]
+"""The greatest of all ranks' numbers."""
+
+
+def token_parts(lengths: Sequence[int], budget: int, *, packed: bool = False, least: int = 1) -> list[list[int]]:
+    """Places of rows in parts of at most `budget` tokens, a longer row by itself; at least `least` parts where there
+    are so many rows. Padding counts, unless rows are `packed` one behind the other."""
+    parts: list[list[int]] = []
+    longest = filled = 0
+    for place in sorted(range(len(lengths)), key=lambda place: -lengths[place]):
+        fits = filled + lengths[place] if packed else longest * (len(parts[-1]) + 1 if parts else 1)
+        if not parts or fits > budget:
+            parts.append([])
+            longest, filled = lengths[place], 0
+        parts[-1].append(place)
+        filled += lengths[place]
+    while len(parts) < least and any(len(part) > 1 for part in parts):
+        whole = max(parts, key=len)
+        parts.remove(whole)
+        parts += [whole[: len(whole) // 2], whole[len(whole) // 2 :]]
+    return parts
+
+
+def as_many(lengths: Sequence[int], budget: int, most: Counting, *, packed: bool = False) -> list[list[int]]:
+    """The same, in as many parts on every rank: what ranks send one another in a pass has to match. Collective."""
+    least = most(len(token_parts(lengths, budget, packed=packed)))
+    return token_parts(lengths, budget, packed=packed, least=least)
+
+
+def rows_of_batch(batch: dict[str, Any], places: Sequence[int], rows: int) -> dict[str, Any]:
+    """Some rows of a batch; what is no tensor with a row each stays as it is."""
+    chosen = torch.tensor(places)
+    return {
+        key: value[chosen.to(value.device)] if isinstance(value, Tensor) and value.dim() and len(value) == rows
+        else value
+        for key, value in batch.items()
+    }  # fmt: skip
+
+
+def summed_loss(
+    accelerator: Any, model: Any, parts: Sequence[Any], loss_of: Callable[[Any], Tensor], *, sharded: bool
+) -> Tensor:
+    """The loss over all parts: gradients of all but the last are added up here, the last one's are the caller's.
+
+    Copies of a model send each other gradients once; shards after each part, or each rank would hold whole ones.
+    """
+    before: Tensor | None = None
+    for part in parts[:-1]:
+        with contextlib.nullcontext() if sharded else accelerator.no_sync(model):
+            loss = loss_of(part)
+            accelerator.backward(loss)
+        before = loss.detach() if before is None else before + loss.detach()
+    last = loss_of(parts[-1])
+    return last if before is None else last + before
+
+
+def greatest(accelerator: Any) -> Counting:
+    """`Counting` over the ranks of an accelerator."""
+
+    def most(number: int) -> int:
+        if accelerator.num_processes == 1:
+            return number
+        return int(accelerator.gather(torch.tensor([number], device=accelerator.device)).max())
+
+    return most
