@@ -115,7 +115,9 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
 
 
 def _engine(name: str) -> EngineKind:
-    return name if name in ("vllm", "vllm_server") else "transformers"
+    if name == "vllm":
+        return "vllm"
+    return "vllm_server" if name == "vllm_server" else "transformers"
 
 
 def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:

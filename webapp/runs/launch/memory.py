@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthesis.contracts import Frozen
-from training.config import JobConfig, Reinforcement, Supervised
+from training.config import EvaluationJob, JobConfig
 from training.memory import GIB, USABLE, ModelShape, decided, rank_memory, remedies, shape_like
 from webapp.runs.candidates import Candidate
 from webapp.runs.launch.estimates import parameters_of
@@ -58,19 +58,25 @@ def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[C
     workers = [_worker(one.name, shape, config, gpus, size, engine) for one, gpus, size in found]
     workers.sort(key=lambda one: one.bytes / one.device_bytes)
     gpus, size = (workers[0].gpus, workers[0].device_bytes) if workers else (1, ASSUMED)
-    settled = decided(shape, config, gpus, size, engine)
-    need = rank_memory(shape, settled, gpus, engine)
-    fits = need.bytes <= USABLE * size
-    changes = () if fits else tuple(remedy.words for remedy in remedies(shape, settled, gpus, size, engine))
+    if isinstance(config, EvaluationJob):
+        parts, sharding = {"weights": 4.0 * shape.parameters}, "copies"
+        fits = parts["weights"] <= USABLE * size
+        changes: tuple[str, ...] = ()
+        like = "; weights in float32, keys and values come on top"
+    else:
+        settled = decided(shape, config, gpus, size, engine)
+        need = rank_memory(shape, settled, gpus, engine)
+        parts, sharding, fits = need.parts, settled.hardware.sharding, need.bytes <= USABLE * size
+        changes = () if fits else tuple(remedy.words for remedy in remedies(shape, settled, gpus, size, engine))
+        like = "" if base == DEMO_MODEL else ", in layers like those of a Qwen3 of that size"
     where = "" if workers else f"; no worker with a GPU is here, so one GPU of {ASSUMED // GIB} GiB is assumed"
-    like = "" if base == DEMO_MODEL else ", in layers like those of a Qwen3 of that size"
     return Memory(
-        bytes=round(need.bytes),
+        bytes=round(sum(parts.values())),
         parameters=parameters,
         gpus=gpus,
         device_bytes=size,
-        sharding=settled.hardware.sharding,
-        parts={name: round(part) for name, part in need.parts.items()},
+        sharding=sharding,
+        parts={name: round(part) for name, part in parts.items()},
         workers=tuple(workers[:SHOWN]),
         fits=fits,
         remedies=changes,
@@ -78,8 +84,9 @@ def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[C
     ), ""
 
 
-def _worker(
-    name: str, shape: ModelShape, config: Supervised | Reinforcement, gpus: int, size: int, engine: str
-) -> WorkerMemory:
-    need = rank_memory(shape, decided(shape, config, gpus, size, engine), gpus, engine).bytes
+def _worker(name: str, shape: ModelShape, config: JobConfig, gpus: int, size: int, engine: str) -> WorkerMemory:
+    if isinstance(config, EvaluationJob):
+        need = 4.0 * shape.parameters
+    else:
+        need = rank_memory(shape, decided(shape, config, gpus, size, engine), gpus, engine).bytes
     return WorkerMemory(worker=name, gpus=gpus, device_bytes=size, bytes=round(need), fits=need <= USABLE * size)
