@@ -140,7 +140,7 @@ class TrainingStep:
         return [place for share in self.shares for place in share]
 
     def samples(self, ranks: Ranks, parts: int) -> Samples:
-        """The sequences of the kept attempts, as many on each rank, a multiple of `parts` (micro batches); collective."""
+        """The sequences of the kept attempts: as many on each rank, a multiple of `parts` (micro batches)."""
         pairs = [(place, trace) for place in self.own(ranks) for trace in self.judged[place][0].trace.samples()]
         most = max(1, *ranks.every([len(pairs)]))
         pairs += [(NOBODY, Trace())] * (most + -most % parts - len(pairs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,11 +55,11 @@ def course(job: TrainingJob, row: str) -> tuple[list[CourseRow], bool]:
         )
         .order_by("-file__step", "setting")[: MOST_STEPS + 1]
     )
-    rows = [_row(one) for one in found]
+    rows = [_row(dict(one)) for one in found]
     return rows[:MOST_STEPS], len(rows) > MOST_STEPS
 
 
-def _row(one: Mapping[str, Any]) -> CourseRow:
+def _row(one: dict[str, Any]) -> CourseRow:
     rewards = [reward for reward in one.pop("rewards") or [] if reward is not None]
     dots = [round(4 + 92 * min(1.0, max(0.0, reward)), 1) for reward in rewards]
     kept = dots if len(dots) <= DOTS else [dots[place * len(dots) // DOTS] for place in range(DOTS)]

@@ -30,7 +30,7 @@ FOLD_LOCK = 7_305_103
 """Advisory lock of whoever folds, to the end of the transaction."""
 MOST_ASKED = 2_000
 """Pairs that a judge is asked about in one grouping, unless somebody says otherwise."""
-HELD = (Role.ANNOTATOR, Role.ADJUDICATOR)
+HELD: tuple[str, ...] = (Role.ANNOTATOR, Role.ADJUDICATOR)
 """Roles that may spend within a batch's cap alone."""
 LATER = "Themes of it have been decided on since. Undo the later decisions first."
 
