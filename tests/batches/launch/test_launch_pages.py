@@ -22,7 +22,7 @@ from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import AuditEntry
 from webapp.batches.launch import task_files
 from webapp.batches.models import Batch, BatchState, LLMCall
-from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
+from webapp.batches.spec import LOCAL, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints.models import RoleModel
 from webapp.jobs.models import Job
 from webapp.taxonomy.models import Node
@@ -48,7 +48,8 @@ def test_two_clicks_grow_the_bundled_themes_with_the_scripted_provider(researche
     assert answer.headers["Location"] == reverse("batches:batch", args=[batch.pk])
     assert (batch.state, batch.scripted, batch.cap) == (BatchState.RUNNING, True, None)
     assert sorted(batch.items.values_list("path", flat=True)) == sorted(KEYS)
-    assert BatchSettings.model_validate(batch.settings) == BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED))
+    played = dict.fromkeys(ROLES, SCRIPTED)
+    assert BatchSettings.model_validate(batch.settings) == BatchSettings(models=played, embeddings=LOCAL)
     assert Job.objects.filter(kind="run_batch").count() == 1
     row = markup(researcher.get("/batches/?state=running"))
     assert re.search(r">0</a> / <a [^>]*>6</a>", row)

@@ -67,7 +67,7 @@ def duplicates(request: HttpRequest) -> HttpResponse:
         "threshold": threshold,
         "floor": FLOOR,
         "models": choices(),
-        "judge": VECTORS_ALONE if request.user.role in HELD else judge_of_role(),  # type: ignore[union-attr]
+        "judge": VECTORS_ALONE if getattr(request.user, "role", "") in HELD else judge_of_role(),
         "most": MOST_ASKED,
         "any_themes": Theme.objects.exists(),
         "page": page,
