@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("endpoints", "0002_sampling_and_refusals"),
+        ("endpoints", "0003_embedder"),
     ]
 
     operations = [
