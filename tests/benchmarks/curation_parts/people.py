@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import httpx
 from django.urls import resolve
 
-from tests.benchmarks.curation_seed import WORDS
+from tests.benchmarks.curation_parts.seed import WORDS
 
 THINK_S = 4.0
 AHEAD_S = 0.3
