@@ -46,7 +46,7 @@ SERVED = frozenset(
 Body = Mapping[str, Any]
 
 
-class Refused(InputError):
+class RefusedChat(InputError):
     """A request that is refused. `param` is the field that is to blame, `code` OpenAI's name of the reason."""
 
     def __init__(self, message: str, param: str = "", code: str = "invalid_request") -> None:
@@ -81,7 +81,7 @@ class ChatModel:
         threading.Thread(target=self._compute, name="compute", daemon=True).start()
 
     def complete(self, body: Body) -> dict[str, Any]:
-        """A chat completion. Raises Refused, EnvariumError: the model could not compute."""
+        """A chat completion. Raises RefusedChat, EnvariumError: the model could not compute."""
         require_served(body)
         tools = [dict(tool) for tool in body.get("tools") or () if isinstance(tool, dict)]
         if body.get("tool_choice") == "none":
@@ -89,7 +89,7 @@ class ChatModel:
         before = self._prompt(body, tools)
         room = self.window - len(before)
         if room < 1:
-            raise Refused(
+            raise RefusedChat(
                 f"This model's maximum context length is {self.window} tokens, the conversation has {len(before)}.",
                 "messages", "context_length_exceeded",
             )  # fmt: skip
@@ -109,7 +109,7 @@ class ChatModel:
         try:
             text = render(self.tokenizer, [_message(message) for message in body["messages"]], tools, prompt=True)
         except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
-            raise Refused(f"messages: the model's chat template cannot render them: {error}", "messages") from error
+            raise RefusedChat(f"messages: the model's chat template cannot render them: {error}", "messages") from error
         return self.tokenizer.encode(text, add_special_tokens=False)
 
     def _compute(self) -> None:
@@ -176,13 +176,13 @@ class ChatModel:
 
 
 def require_served(body: Body) -> None:
-    """Raises Refused that names the first field which is not honoured here: nothing is ignored in silence."""
+    """Raises RefusedChat that names the first field which is not honoured here: nothing is ignored in silence."""
     messages = body.get("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(one, dict) for one in messages):
-        raise Refused("messages: a list of objects is needed.", "messages")
+        raise RefusedChat("messages: a list of objects is needed.", "messages")
     for name in sorted(set(body) - SERVED):
         if body[name] is not None:
-            raise Refused(f"'{name}' is not supported by this server.", name)
+            raise RefusedChat(f"'{name}' is not supported by this server.", name)
     plain: tuple[tuple[str, tuple[Any, ...]], ...] = (
         ("stream", (None, False)),
         ("n", (None, 1)),
@@ -191,15 +191,15 @@ def require_served(body: Body) -> None:
     )
     for name, known in plain:
         if body.get(name) not in known:
-            raise Refused(f"'{name}' is supported as {known[-1]!r} alone.", name)
+            raise RefusedChat(f"'{name}' is supported as {known[-1]!r} alone.", name)
     form = body.get("response_format")
     if form is not None and (not isinstance(form, dict) or form.get("type") != "text"):
-        raise Refused("'response_format' is supported as plain text alone.", "response_format")
+        raise RefusedChat("'response_format' is supported as plain text alone.", "response_format")
     for name, least, greatest in (("temperature", 0, 5), ("top_p", 0, 1), ("max_tokens", 1, 10**9),
                                   ("max_completion_tokens", 1, 10**9)):  # fmt: skip
         value = body.get(name)
         if value is not None and not (isinstance(value, int | float) and least <= value <= greatest):
-            raise Refused(f"{name}: a number of {least} to {greatest} is needed.", name)
+            raise RefusedChat(f"{name}: a number of {least} to {greatest} is needed.", name)
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -273,9 +273,9 @@ def _answer(model: ChatModel, text: bytes) -> tuple[int, dict[str, Any]]:
     try:
         body = json.loads(text)
         if not isinstance(body, dict):
-            raise Refused("The body is no JSON object.")
+            raise RefusedChat("The body is no JSON object.")
         return 200, model.complete(body)
-    except Refused as error:
+    except RefusedChat as error:
         return 400, _error(str(error), error.param, error.code)
     except (ValueError, RecursionError) as error:
         return 400, _error(f"The body cannot be read: {error}", "", "malformed_body")

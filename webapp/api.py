@@ -116,6 +116,8 @@ PUBLIC_IDS = {
     "job": "ftjob-3f1c0a9be2d44c7718a6b5f0",
     "worker": "wk-3f1c0a9be2d44c7718a6b5f0",
     "checkpoint": "ftckpt-3f1c0a9be2d44c7718a6b5f0",
+    "deployment": "dep-3f1c0a9be2d44c7718a6b5f0",
+    "question": "3f1c0a9be2d44c7718a6b5f0",
 }
 """Parameters in the path that are public ids where they are text, each with one to see."""
 

@@ -5,7 +5,7 @@
 
 On a database and a server process of its own (dropped at the end) annotators work with pauses, each signed in on their
 own: they pull items, keep drafts, decide, open tasks, lists, replays and Home, look at failing tools, open drafts of
-tools and tasks, and search in the palette, as a browser does (`curating/people.py`). `p95_ms` and `p50_ms` by page, the
+tools and tasks, and search in the palette, as a browser does. `p95_ms` and `p50_ms` by page, the
 parts that pages load by themselves and all POSTs too; `double_assignments`: items that more people held or decided at a
 time than they have places, by what the database knows; `lost_decisions`: said to be taken and not there, or there and
 never said to be; `counts_wrong`: queues whose count of decided items is not what their items say; `refused`: decisions
@@ -32,8 +32,8 @@ import psutil
 from tests.benchmarks.ingest import site_settings
 
 if TYPE_CHECKING:
-    from tests.benchmarks.curating.people import Person, Record
-    from tests.benchmarks.curating.seed import Size
+    from tests.benchmarks.curation_parts.people import Person, Record
+    from tests.benchmarks.curation_parts.seed import Size
     from webapp.review.models import ReviewQueue
 
 WANTED_MS, WANTED_SEARCH_MS = 300, 150
@@ -64,7 +64,7 @@ def people(number: int, queues: list[ReviewQueue]) -> list[Person]:
     """Annotators, each with a session as signing in leaves it."""
     from django.test import Client
 
-    from tests.benchmarks.curating.people import Person
+    from tests.benchmarks.curation_parts.people import Person
     from webapp.accounts.models import User
 
     found = []
@@ -121,7 +121,7 @@ class Load:
     """The annotators at their browsers; each phase gives its figures."""
 
     def __init__(self, site: str, persons: list[Person], size: Size, tool_items: list[int], luck: int) -> None:
-        from tests.benchmarks.curating.people import Annotator, Record
+        from tests.benchmarks.curation_parts.people import Annotator, Record
 
         self.record, self.site = Record(), site
         reach = {
@@ -136,7 +136,7 @@ class Load:
 
     async def warm(self) -> None:
         """The first of each page, which loads what lives on; nobody waits for it twice."""
-        from tests.benchmarks.curating.people import MIX
+        from tests.benchmarks.curation_parts.people import MIX
 
         for _ in range(2):
             for action in MIX:
@@ -190,14 +190,14 @@ class Load:
 
 
 def measure(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
-    from tests.benchmarks.curating import seed
+    from tests.benchmarks.curation_parts import seed as curation_seed
     from tests.fixtures.processes import site
 
     names = ("environments", "tasks", "trajectories", "annotators")
-    stepped = min(seed.Size.stepped, given.trajectories // 10)
-    size = seed.Size(**{name: getattr(given, name) for name in names}, stepped=stepped)
+    stepped = min(curation_seed.Size.stepped, given.trajectories // 10)
+    size = curation_seed.Size(**{name: getattr(given, name) for name in names}, stepped=stepped)
     begin = time.monotonic()
-    queues = seed.seed(size, given.seed)
+    queues = curation_seed.seed(size, given.seed)
     seeded = time.monotonic() - begin
     persons = people(size.annotators, queues[:-1])  # the last holds tools, which they only look at
     with site(folder) as url:

@@ -345,7 +345,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "checkpoint": "ftckpt-none",
             "role": "user",
             "deployment": made["deployment"].public_id,
-            "asked": "0" * 24,
+            "question": "0" * 24,
         },
         "jobs": {"pk": made["job"].pk},
         "label-items": {"pk": made["label_item"].pk},

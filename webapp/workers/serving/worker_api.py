@@ -87,13 +87,13 @@ def take_requests(request: HttpRequest, deployment: PublicId, number: Number, qu
     return {"requests": request_queue.take(deployment, number, query.most, query.wait_s)}
 
 
-@router.post(OF_ONE + "/requests/{asked}/answer", auth=WORKS, response=AnsweredOut)
+@router.post(OF_ONE + "/requests/{question}/answer", auth=WORKS, response=AnsweredOut)
 def answer_request(
-    request: HttpRequest, deployment: PublicId, number: Number, asked: RequestId, body: AnswerIn
+    request: HttpRequest, deployment: PublicId, number: Number, question: RequestId, body: AnswerIn
 ) -> dict[str, bool]:
     """Answer a request that was taken."""
     deployment_claims.held(deployment, number, person(request))
-    return {"waited_for": request_queue.answer(deployment, number, asked, body.status, body.body)}
+    return {"waited_for": request_queue.answer(deployment, number, question, body.status, body.body)}
 
 
 @router.post(OF_ONE + "/end", auth=WORKS, response={204: None})

@@ -20,7 +20,7 @@ from synthesis.llm import Endpoint
 from synthesis.llm.client import connect
 from tests.training.small import saved, written
 from training import chat_server
-from training.chat_server import ChatModel, Refused, handler_of
+from training.chat_server import ChatModel, RefusedChat, handler_of
 from training.policy import Generation
 
 TOOL = {"name": "find_day", "description": "Finds a day.", "parameters": {"type": "object", "properties": {}}}
@@ -94,7 +94,7 @@ def test_requests_that_wait_together_are_drawn_together_each_at_its_temperature(
     ],
 )
 def test_what_is_not_honoured_is_refused(model: ChatModel, more: dict[str, Any], param: str, words: str) -> None:
-    with pytest.raises(Refused, match=words) as refused:
+    with pytest.raises(RefusedChat, match=words) as refused:
         model.complete(ASKED | more)
     assert refused.value.param == param
 

@@ -14,7 +14,11 @@ from dataclasses import dataclass, field
 import httpx
 from django.urls import resolve
 
+<<<<<<<< HEAD:tests/benchmarks/curating/people.py
 from tests.benchmarks.curating.seed import WORDS
+========
+from tests.benchmarks.curation_parts.seed import WORDS
+>>>>>>>> 307db9b396a2ca6ad5f33329225fbd9ef5964d02:tests/benchmarks/curation_parts/people.py
 
 THINK_S = 4.0
 AHEAD_S = 0.3
