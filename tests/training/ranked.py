@@ -53,7 +53,7 @@ CFG = Reinforcement(
 WAYS = {
     "whole": CFG,
     "turns": CFG.model_copy(
-        update={"thinking": "stripped", "advantage": Advantage(kind="global"), "loss": Loss(form="grpo", updates=2),
+        update={"thinking": "stripped", "advantage": Advantage(kind="global"), "loss": Loss(form="grpo"),
                 "dynamic_sampling": DynamicSampling(), "horizon": Constant(turns=2),
                 "kl": Kl(coefficient=0.05, place="reward_to_go", estimator="k1")}
     ),

@@ -26,6 +26,7 @@ from training.attempts import Table, TaskAttempt, run  # noqa: E402
 from training.config import Advantage, Attempts, Constant, Decoding, Kl, Loss, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.policy import Generation, Trace  # noqa: E402
+from training.rewards import AttemptReward  # noqa: E402
 from training.rows import attempt_sums, later_sums, of_attempts  # noqa: E402
 from training.step import NOBODY, Ranks, Samples, TrainingStep  # noqa: E402
 from training.templates import offered, prepare, spelled  # noqa: E402
@@ -219,8 +220,11 @@ def test_reward_to_go_runs_over_the_turns_that_come_later(tmp_path, monkeypatch)
     assert compared == len(returns)
 
 
-def test_job_learns_from_what_it_drew_turn_by_turn(tmp_path) -> None:
-    """Two passes over attempts of two turns: what was drawn has the probability that the trainer sees."""
+def test_job_learns_from_what_it_drew_turn_by_turn(tmp_path, monkeypatch) -> None:
+    """Two passes over attempts of two turns: what was drawn has the probability that the trainer sees, and no more so
+    once the first pass has changed the policy. What an untrained model happens to write earns something here."""
+    first_token = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)  # noqa: E731
+    monkeypatch.setattr("training.step.scored", first_token)
     changed = {"steps": 2, "thinking": "stripped", "horizon": Constant(turns=2), "loss": Loss(updates=2)}
     one = test_rl.job(tmp_path / "job", test_rl.CFG.model_copy(update=changed))
     one.table, one.held_out = replace(one.table, thinking="stripped"), ()
