@@ -115,9 +115,8 @@ def _model(job: TrainingJob, at: str) -> ModelToTrain:
 
 
 def _engine(name: str) -> EngineKind:
-    if name == "vllm":
-        return "vllm"
-    return "vllm_server" if name == "vllm_server" else "transformers"
+    known: dict[str, EngineKind] = {"vllm": "vllm", "vllm_server": "vllm_server"}
+    return known.get(name, "transformers")
 
 
 def _to_ask(endpoint: int | None, model: str, base_url: str) -> ModelToAsk | None:

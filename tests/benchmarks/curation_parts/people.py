@@ -14,12 +14,8 @@ from dataclasses import dataclass, field
 import httpx
 from django.urls import resolve
 
-<<<<<<<< HEAD:tests/benchmarks/curating/people.py
-from tests.benchmarks.curating.seed import WORDS
-========
-from tests.benchmarks.curation_parts.seed import WORDS
->>>>>>>> 307db9b396a2ca6ad5f33329225fbd9ef5964d02:tests/benchmarks/curation_parts/people.py
-
+<from tests.benchmarks.curation_parts.seed import WORDS
+>
 THINK_S = 4.0
 AHEAD_S = 0.3
 """So long after an item is shown the browser asks for the next one (`review.js`)."""
