@@ -116,7 +116,8 @@ def _held_out(arms: Sequence[Arm]) -> ResultRow | None:
     ).order_by("-step", "attempt")
     known: dict[int, dict[int, float]] = {}
     for job, step, value in points.values_list("key__job", "step", "value")[:MOST_POINTS]:
-        known.setdefault(job, {})[step] = value
+        if value is not None:
+            known.setdefault(job, {})[step] = value
     shared = set.intersection(*(set(known.get(job.pk, ())) for job in jobs)) if jobs else set()
     if not shared:
         return None
