@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 import httpx
 from django.urls import resolve
 
-<from tests.benchmarks.curation_parts.seed import WORDS
->
+from tests.benchmarks.curation_parts.seed import WORDS
+
 THINK_S = 4.0
 AHEAD_S = 0.3
 """So long after an item is shown the browser asks for the next one (`review.js`)."""

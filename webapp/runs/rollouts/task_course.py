@@ -59,7 +59,7 @@ def course(job: TrainingJob, row: str) -> tuple[list[CourseRow], bool]:
     return rows[:MOST_STEPS], len(rows) > MOST_STEPS
 
 
-def _row(one: dict[str, Any]) -> CourseRow:
+def _row(one: Any) -> CourseRow:
     rewards = [reward for reward in one.pop("rewards") or [] if reward is not None]
     dots = [round(4 + 92 * min(1.0, max(0.0, reward)), 1) for reward in rewards]
     kept = dots if len(dots) <= DOTS else [dots[place * len(dots) // DOTS] for place in range(DOTS)]
