@@ -18,8 +18,8 @@ from training.advantages import divergence_paid, step_advantages, token_advantag
 from training.config import Reinforcement
 from training.losses import Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
-from training.micro_batches import as_many, greatest, rows_of_batch, summed_loss
-from training.placement import sharded
+from training.placement.micro_batches import as_many, greatest, rows_of_batch, summed_loss
+from training.placement.model_placement import sharded
 from training.policy import Diverged
 from training.step import Ranks, TrainingStep, ranks_of
 
