@@ -25,9 +25,9 @@ split.
 
 Chat templates (`templates.py`): one has to render tools, be prefix-preserving on `templates.SAMPLES`, and be readable;
 TRL's training form of it takes its place where it is not, and is saved with the model. SFT makes its labels piece by
-piece as a policy would carry them, when a sample is learnt (`lazy_samples.py`, `sft_trainer.py`).
+piece as a policy would carry them, when a sample is learnt (`supervised/`).
 
-A model's place (`placement.py`): copies on each rank, or spread by FSDP2; `micro_batches.py` are of a budget of tokens.
+A model's place (`placement/`): copies on each rank, or spread by FSDP2; micro batches of a budget of tokens.
 
 A job. A worker starts `python -m training.launch FOLDER` on a folder with `job.json` (`job.JobFile`); `job_setup.py`
 puts an SFT or RL job together. The child writes `record.jsonl` (numbers, events, artefacts),

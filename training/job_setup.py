@@ -24,7 +24,7 @@ from training.evaluate import Result
 from training.job import AskedModelFile, VllmServer, WallTime
 from training.metrics import Writer
 from training.model_loader import bf16, load_model, merge_adapters, require_window
-from training.placement import attention_of, decided_here
+from training.placement.model_placement import attention_of, decided_here
 from training.templates import Tokenizer, prompt_ids
 from training.trainer_callbacks import Ended, Watch
 

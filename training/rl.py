@@ -23,7 +23,7 @@ from training.evaluate import Result, attempt_all, evaluate
 from training.job import VllmServer
 from training.metrics import Writer
 from training.model_loader import adapters
-from training.placement import begin, sharded
+from training.placement.model_placement import begin, sharded
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, StepStopped, TooManyLost, TooManyProgramErrors, TrainingStep, make_step

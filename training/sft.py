@@ -19,13 +19,13 @@ from training.attempts import Table
 from training.config import Decoding, Supervised
 from training.dataset import TaskRow, TrajectoryRow
 from training.evaluate import Result, evaluate
-from training.lazy_samples import Collator, LazySamples
 from training.metrics import Writer
 from training.model_loader import adapters, require_window
-from training.placement import begin, sharded, whole_weights
+from training.placement.model_placement import begin, sharded, whole_weights
 from training.sampler import Prompt, epoch_rows
-from training.sft_trainer import SampleTrainer
 from training.step import Ranks, StepStopped, ranks_of
+from training.supervised.lazy_samples import Collator, LazySamples
+from training.supervised.sample_trainer import SampleTrainer
 from training.templates import Messages, Tokenizer, agent_mask, without_reasoning
 from training.trainer_callbacks import (
     Ended,

@@ -19,8 +19,8 @@ from training.config import Reinforcement
 from training.correction import sampling_weights
 from training.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
 from training.masks import Masks, loss_tokens, masks_of
-from training.micro_batches import as_many, greatest, rows_of_batch, summed_loss
-from training.placement import sharded
+from training.placement.micro_batches import as_many, greatest, rows_of_batch, summed_loss
+from training.placement.model_placement import sharded
 from training.policy import Diverged
 from training.rows import attempt_sums, later_sums, of_attempts
 from training.step import Ranks, Samples, TrainingStep, ranks_of

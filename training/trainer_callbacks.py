@@ -19,7 +19,7 @@ from training.config import Hardware, Limits, Optimiser
 from training.job import CHECKPOINTS
 from training.metrics import Writer
 from training.model_loader import bf16
-from training.placement import placement_arguments, save_whole
+from training.placement.model_placement import placement_arguments, save_whole
 from training.policy import Diverged
 from training.step import Ranks
 

@@ -26,7 +26,7 @@ FLOORS: list[set[str]] = [
     {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}
-WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "metrics", "presets", "sampler"}
+WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "memory", "metrics", "presets", "sampler"}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},
     {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "memory"},
@@ -34,7 +34,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"rows", "reports"},
     {"masks"},
     {"advantages", "losses", "templates", "correction"},
-    {"model_loader", "placement", "micro_batches", "lazy_samples"},
+    {"model_loader", "placement"},
     {"policy"},
     {"turn_policy"},
     {"engines", "attempts"},
@@ -42,7 +42,7 @@ TRAINING_FLOORS: list[set[str]] = [
     {"step"},
     {"trainer", "evaluate", "chat_server"},
     {"trainer_callbacks"},
-    {"sft_trainer"},
+    {"supervised"},
     {"sft", "rl"},
     {"job_setup"},
     {"evaluation"},

@@ -24,7 +24,7 @@ from training import sft
 from training.config import Optimiser, Supervised
 from training.dataset import Split, TrajectoryRow, freeze, read_rows
 from training.demo.model import tokenizer_of
-from training.lazy_samples import Collator, LazySamples
+from training.supervised.lazy_samples import Collator, LazySamples
 from training.templates import prepare
 
 TOOL = {

@@ -231,29 +231,6 @@ def test_what_cannot_be_known_is_not_guessed() -> None:
     assert preflight(asks(row, "supervised", model="somebody/a-model")).steps is None
 
 
-def test_memory_says_which_worker_fits_and_what_would_make_it_fit() -> None:
-    name, row = "Qwen/Qwen3-4B", frozen(lessons())
-    small = {"name": "a GPU", "memory_mib": 24 * 1024}
-    worker(name="small", devices=[small], model_names=[name])
-    full = preflight(asks(row, "supervised", model=name)).memory
-    assert full is not None
-    assert (full.parameters, full.fits, full.sharding) == (4_000_000_000, False, "copies")
-    assert full.bytes == sum(full.parts.values())
-    assert full.parts["optimiser"] == 2 * full.parts["weights"] == 2 * full.parts["gradients"] == 32_000_000_000
-    message = next(w.message for w in preflight(asks(row, "supervised", model=name)).warnings if w.code == "too_large")
-    assert "It would fit with adapters (LoRA); or with 8 GPUs of this size" in message
-    lora = preflight(asks(row, "supervised", model=name, changes={"tuning": {"kind": "lora"}}))
-    assert "too_large" not in warnings(lora)
-    worker(name="large", devices=[{"name": "a GPU", "memory_mib": 80 * 1024}] * 8, model_names=[name])
-    spread = preflight(asks(row, "supervised", model=name)).memory
-    assert spread is not None
-    assert [(one.worker, one.gpus, one.fits) for one in spread.workers] == [("large", 8, True), ("small", 1, False)]
-    assert (spread.sharding, spread.parts["weights"]) == ("fsdp2", full.parts["weights"] // 8)
-    long = preflight(asks(row, "supervised", model=name, changes={"max_length": 4_000_000}))
-    told = next(w.message for w in long.warnings if w.code == "too_large")
-    assert "nor do more GPUs" in told, "what one sequence needs is on one GPU, however many there are"
-
-
 def test_time_is_what_earlier_jobs_of_the_model_and_preset_took() -> None:
     row = frozen(tasks())
     now = timezone.now()

@@ -24,7 +24,7 @@ from synthesis.llm import Endpoint
 from training.config import Decoding
 from training.engines.served import ServedEngine
 from training.job import VllmServer
-from training.placement import whole_weights
+from training.placement.model_placement import whole_weights
 from training.policy import EngineSource, GenerationEngine
 
 RETRIES = 2

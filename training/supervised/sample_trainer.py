@@ -9,8 +9,8 @@ from trl import SFTTrainer
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from training.config import Supervised
-from training.micro_batches import as_many, greatest, rows_of_batch, summed_loss
-from training.placement import sharded
+from training.placement.micro_batches import as_many, greatest, rows_of_batch, summed_loss
+from training.placement.model_placement import sharded
 
 
 class SampleTrainer(SFTTrainer):

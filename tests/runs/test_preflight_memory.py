@@ -1,0 +1,41 @@
+"""What a preflight says of memory: by part, by worker, and what would make a job fit."""
+
+from __future__ import annotations
+
+import pytest
+from django.utils import timezone
+
+from tests.runs.job_support import asks, frozen, lessons
+from webapp.runs.launch.preflight import preflight
+from webapp.workers.models import Worker
+
+pytestmark = pytest.mark.django_db
+
+
+def worker(gpus: int, gib: int, **fields: object) -> None:
+    devices = [{"name": "a GPU", "memory_mib": gib * 1024}] * gpus
+    Worker.objects.create(**{"seen_at": timezone.now(), "engines": ["transformers"], "devices": devices, **fields})
+
+
+def test_memory_says_which_worker_fits_and_what_would_make_it_fit() -> None:
+    name, row = "Qwen/Qwen3-4B", frozen(lessons())
+    worker(1, 24, name="small", model_names=[name])
+    found = preflight(asks(row, "supervised", model=name))
+    full, message = found.memory, next(w.message for w in found.warnings if w.code == "too_large")
+    assert full is not None
+    assert (full.parameters, full.fits, full.sharding) == (4_000_000_000, False, "copies")
+    assert full.bytes == sum(full.parts.values())
+    assert full.parts["optimiser"] == 2 * full.parts["weights"] == 2 * full.parts["gradients"] == 32_000_000_000
+    assert "It would fit with adapters (LoRA); or with 8 GPUs of this size" in message
+    assert "too_large" not in warnings(
+        preflight(asks(row, model=name, changes={"tuning": {"kind": "lora"}}, method="supervised"))
+    )
+    worker(8, 80, name="large", model_names=[name])
+    spread = preflight(asks(row, "supervised", model=name)).memory
+    assert spread is not None
+    assert [(one.worker, one.gpus, one.fits) for one in spread.workers] == [("large", 8, True), ("small", 1, False)]
+    assert (spread.sharding, spread.parts["weights"]) == ("fsdp2", full.parts["weights"] // 8)
+    long = preflight(asks(row, "supervised", model=name, changes={"max_length": 4_000_000}))
+    assert any("nor do more GPUs" in w.message for w in long.warnings), (
+        "what one sequence needs is on one GPU, however many there are"
+    )
