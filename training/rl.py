@@ -239,7 +239,7 @@ def _engine(job: ReinforcementJob) -> dict[str, Any]:
     if job.engine == "vllm_server":
         assert job.server is not None
         where = {"vllm_mode": "server", "vllm_server_base_url": job.server.url}
-        # Our loss corrects what the sampler drew (`training.correction`).
+        # Our loss corrects what the sampler drew (`training.objective.correction`).
         return {"use_vllm": True, "vllm_importance_sampling_correction": False, **where}
     return {
         "use_vllm": True,
@@ -248,7 +248,7 @@ def _engine(job: ReinforcementJob) -> dict[str, Any]:
         "vllm_gpu_memory_utilization": job.cfg.hardware.vllm_share or VLLM_SHARE,
         "vllm_tensor_parallel_size": job.cfg.hardware.vllm_tensor_parallel,
         "vllm_enable_sleep_mode": job.cfg.hardware.vllm_sleep == "on",
-        # Our loss corrects what the sampler drew (`training.correction`).
+        # Our loss corrects what the sampler drew (`training.objective.correction`).
         "vllm_importance_sampling_correction": False,
     }
 

@@ -15,10 +15,10 @@ from synthesis.errors import EnvariumError
 from training.attempts import TaskAttempt, tries
 from training.config import Reinforcement
 from training.dataset import TaskRow
-from training.masks import zero_variance
+from training.objective.masks import zero_variance
+from training.objective.rows import Rows, rows_of
 from training.policy import Trace
 from training.rewards import scored
-from training.rows import Rows, rows_of
 from training.sampler import Catalogue, SamplerState
 from training.step_record import Judged, program_error_words
 

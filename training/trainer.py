@@ -14,15 +14,15 @@ from torch import Tensor
 from torch.nn.functional import pad
 from trl import GRPOConfig, GRPOTrainer
 
-from training.advantages import divergence_paid, step_advantages, token_advantages, token_returns
 from training.config import Reinforcement
-from training.correction import sampling_weights
-from training.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
-from training.masks import Masks, loss_tokens, masks_of
+from training.objective.advantages import divergence_paid, step_advantages, token_advantages, token_returns
+from training.objective.correction import sampling_weights
+from training.objective.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
+from training.objective.masks import Masks, loss_tokens, masks_of
+from training.objective.rows import attempt_sums, later_sums, of_attempts
 from training.placement.micro_batches import as_many, greatest, rows_of_batch, summed_loss
 from training.placement.model_placement import sharded
 from training.policy import Diverged
-from training.rows import attempt_sums, later_sums, of_attempts
 from training.step import Ranks, Samples, TrainingStep, ranks_of
 
 OVERRIDDEN = ("_generate_and_score_completions", "_compute_loss", "_get_per_token_logps_and_entropies", "compute_loss")

@@ -30,10 +30,8 @@ WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "memory", "met
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},
     {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "memory"},
-    {"worker", "examples"},
-    {"rows", "reports"},
-    {"masks"},
-    {"advantages", "losses", "templates", "correction"},
+    {"worker", "examples", "reports"},
+    {"objective", "templates"},
     {"model_loader", "placement"},
     {"policy"},
     {"turn_policy"},

@@ -22,8 +22,8 @@ from trl import GRPOTrainer  # noqa: E402
 from tests.training.test_losses import LENGTH, drawn  # noqa: E402
 from training import presets  # noqa: E402
 from training.config import Correction, Kl, Loss, Reinforcement  # noqa: E402
-from training.correction import sampling_weights  # noqa: E402
-from training.losses import Batch, policy_loss  # noqa: E402
+from training.objective.correction import sampling_weights  # noqa: E402
+from training.objective.losses import Batch, policy_loss  # noqa: E402
 
 torch.set_num_threads(1)
 

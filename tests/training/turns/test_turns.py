@@ -25,9 +25,9 @@ from training import rl, sft  # noqa: E402
 from training.attempts import Table, TaskAttempt, run  # noqa: E402
 from training.config import Advantage, Attempts, Constant, Decoding, Kl, Loss, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
+from training.objective.rows import attempt_sums, later_sums, of_attempts  # noqa: E402
 from training.policy import Generation, Trace  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
-from training.rows import attempt_sums, later_sums, of_attempts  # noqa: E402
 from training.step import NOBODY, Ranks, Samples, TrainingStep  # noqa: E402
 from training.templates import offered, prepare, spelled  # noqa: E402
 from training.turn_policy import TurnTrace  # noqa: E402

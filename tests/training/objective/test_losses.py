@@ -10,9 +10,9 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
-from tests.training.by_numpy import loss_by_numpy  # noqa: E402
+from tests.training.objective.by_numpy import loss_by_numpy  # noqa: E402
 from training.config import Kl, Loss  # noqa: E402
-from training.losses import Batch, local_units, policy_loss, token_kl  # noqa: E402
+from training.objective.losses import Batch, local_units, policy_loss, token_kl  # noqa: E402
 
 pytestmark = pytest.mark.slow  # loads torch
 

@@ -14,8 +14,9 @@ torch = pytest.importorskip("torch")
 from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
-from tests.training.by_numpy import advantages_by_numpy  # noqa: E402
-from training.advantages import (  # noqa: E402
+from tests.training.objective.by_numpy import advantages_by_numpy  # noqa: E402
+from training.config import Advantage, DynamicSampling  # noqa: E402
+from training.objective.advantages import (  # noqa: E402
     divergence_paid,
     environment_advantages,
     global_advantages,
@@ -27,9 +28,8 @@ from training.advantages import (  # noqa: E402
     token_advantages,
     token_returns,
 )
-from training.config import Advantage, DynamicSampling  # noqa: E402
-from training.masks import Masks, masks_of  # noqa: E402
-from training.rows import Rows, label_ids  # noqa: E402
+from training.objective.masks import Masks, masks_of  # noqa: E402
+from training.objective.rows import Rows, label_ids  # noqa: E402
 
 pytestmark = pytest.mark.slow  # loads torch
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from training.config import DynamicSampling
-from training.rows import Rows, label_equal
+from training.objective.rows import Rows, label_equal
 
 
 @dataclass(frozen=True)

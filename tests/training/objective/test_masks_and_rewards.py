@@ -10,8 +10,8 @@ from training.rewards import AttemptReward, scored
 
 torch = pytest.importorskip("torch")
 
-from training.masks import loss_tokens, masks_of, zero_variance  # noqa: E402
-from training.rows import Rows, rows_of  # noqa: E402
+from training.objective.masks import loss_tokens, masks_of, zero_variance  # noqa: E402
+from training.objective.rows import Rows, rows_of  # noqa: E402
 
 pytestmark = pytest.mark.slow  # loads torch
 

@@ -18,7 +18,7 @@ Dual clip (`loss.dual_clip` = c > 1 + high; Ye et al., arXiv 1912.09729, Eq. 5; 
 max(min(r A, c(r) A), c A), which is min(r, c) A outside the lower clip. Without it min(r A, clip(r) A) = r A has no
 bound: an attempt that the policy has come to like in spite of A < 0 pulls with its whole ratio. A token's ratio stays
 near 1 in a few updates; a whole attempt's (`trajectory`) is the product of thousands and does not.
-A masked attempt has no loss-bearing token (`training.masks.loss_tokens`) and is not in `counted`; whatever its values
+A masked attempt has no loss-bearing token (`objective.masks.loss_tokens`) and is not in `counted`; whatever its values
 are, they change nothing. With nothing left the loss is 0 and has a gradient, of zeros.
 """
 
@@ -43,7 +43,7 @@ class Batch:
     """What a micro batch brings.
 
     `logps` (N, T) with gradient, of the policy being trained; `old_logps` (N, T) of the policy that made the attempts;
-    `reference_logps` (N, T) or None. `weights` (N, T) correct what drew the tokens (`training.correction`).
+    `reference_logps` (N, T) or None. `weights` (N, T) correct what drew the tokens (`training.objective.correction`).
     `advantages` (N,), or (N, T) for forms by token. `tokens` (N, T) boolean, the loss-bearing ones of counted attempts.
     `counted` (N,) boolean, the attempts that are not masked.
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from training.config import Advantage
-from training.masks import Masks
-from training.rows import Gather, Rows, kept, label_equal, label_sums
+from training.objective.masks import Masks
+from training.objective.rows import Gather, Rows, kept, label_equal, label_sums
 
 EPSILON = 1e-4
 
@@ -103,7 +103,7 @@ def step_advantages(
     """This rank's (n,) advantages and masks, computed on the rows of all ranks.
 
     `local` holds every row that this rank has in the step, accumulated micro batches included. `masks_of` sees the
-    gathered rows (`training.masks.masks_of` with its settings) with the rewards as they were earned; `paid` (n,) is
+    gathered rows (`objective.masks.masks_of` with its settings) with the rewards as they were earned; `paid` (n,) is
     then taken off them (`divergence_paid`).
     """
     whole = local.gathered(gather)
@@ -118,7 +118,7 @@ def step_advantages(
 def divergence_paid(kl: Tensor, tokens: Tensor, coefficient: float) -> Tensor:
     """(N,) coefficient * sum_t kl_it over the loss-bearing tokens, to be taken off an attempt's reward.
 
-    `kl` (N, T) is `training.losses.token_kl` of the policy that made the attempts, against the reference.
+    `kl` (N, T) is `training.objective.losses.token_kl` of the policy that made the attempts, against the reference.
     """
     return coefficient * kept(kl, tokens).sum(-1)
 

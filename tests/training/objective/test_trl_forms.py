@@ -19,9 +19,9 @@ from trl import GRPOTrainer  # noqa: E402
 from trl.trainer.utils import nanstd  # noqa: E402
 
 from tests.training.test_losses import LENGTH, drawn  # noqa: E402
-from training.advantages import group_advantages  # noqa: E402
 from training.config import Kl, Loss  # noqa: E402
-from training.losses import Batch, policy_loss  # noqa: E402
+from training.objective.advantages import group_advantages  # noqa: E402
+from training.objective.losses import Batch, policy_loss  # noqa: E402
 
 torch.set_num_threads(1)
 
