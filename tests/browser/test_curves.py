@@ -136,7 +136,7 @@ def test_a_zoom_asks_the_server_for_finer_points_of_all_charts(live_site: str, c
     job = made(steps=1_000, environments=0)
     page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
     opened(page, job, "?show=reward")
-    count = "document.querySelector('[data-chart=success] .plot').data.at(-2).x"
+    count = "document.querySelector('[data-chart=reward] .plot').data.at(-2).x"
     before = page.evaluate(f"{count}.length")
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url) if "curves.json" in request.url else None)
@@ -161,7 +161,7 @@ def test_a_zoom_asks_the_server_for_finer_points_of_all_charts(live_site: str, c
 
 
 def test_a_click_on_a_point_opens_its_step(live_site: str, chromium: Browser) -> None:
-    job = made(steps=20, environments=0)
+    job = made(steps=20, environments=0, total_steps=20)
     page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
     opened(page, job)
     box = page.locator('[data-chart="reward"] .nsewdrag').first.bounding_box()
