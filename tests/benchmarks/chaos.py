@@ -6,7 +6,7 @@ An installation as `make run` starts it, in a folder of its own, works in rounds
 LLM calls a scripted provider answers, rollouts at a task beside it (by a model over HTTP, a noisy reference, chance),
 and a small training job. The first round is left alone. Then, for `--minutes`, a process of a random kind is killed
 with SIGKILL every `--interval` seconds while rounds follow each other; the last ones may then end. Kinds: see `KINDS`
-in `tests/benchmarks/chaos_victims.py`.
+in `tests/benchmarks/chaos_parts/chaos_victims.py`.
 
 `kills` and `kills_by_kind`; `lost`: items, attempts, points and rows that are missing, jobs that failed or had to be
 set going again by a person (which is done here, so that the next round can follow), work that did not end within
@@ -37,13 +37,13 @@ from typing import TYPE_CHECKING, Any
 
 import psycopg
 
-from tests.benchmarks.chaos_victims import KINDS, Killer
+from tests.benchmarks.chaos_parts.chaos_victims import KINDS, Killer
 from tests.fixtures.llm import Request, Scripted, llm_server
 from tests.stack.test_kill import Run
 from webapp.stack.valkey import Valkey
 
 if TYPE_CHECKING:
-    from tests.benchmarks.chaos_work import Findings, Stream
+    from tests.benchmarks.chaos_parts.chaos_work import Findings, Stream
 
 LEASE_S = 6
 START_S = 600.0
@@ -79,7 +79,7 @@ class Rounds:
     """One stream's rounds: each is held against the first."""
 
     def __init__(self, stream: Stream) -> None:
-        from tests.benchmarks.chaos_work import Findings
+        from tests.benchmarks.chaos_parts.chaos_work import Findings
 
         self.stream = stream
         self.number = 0
@@ -88,14 +88,14 @@ class Rounds:
         self.open = False
 
     def begin(self) -> None:
-        from tests.benchmarks.chaos_work import surely
+        from tests.benchmarks.chaos_parts.chaos_work import surely
 
         surely(self.stream.start, self.number)
         self.open = True
 
     def look(self) -> None:
         """Notice the end of the round under way."""
-        from tests.benchmarks.chaos_work import surely
+        from tests.benchmarks.chaos_parts.chaos_work import surely
 
         if not self.open or not surely(self.stream.ended, self.number, self.findings):
             return
@@ -166,7 +166,7 @@ def disturb(rounds: list[Rounds], killer: Killer, minutes: float, interval: floa
 
 
 def measure(run: Run, given: argparse.Namespace, url: str) -> dict[str, Any]:
-    from tests.benchmarks.chaos_work import Making, Training
+    from tests.benchmarks.chaos_parts.chaos_work import Making, Training
 
     making = Making(given.themes, url, f"http://127.0.0.1:{run.port}")
     streams: list[Stream] = [making, *([] if given.without_training else [Training()])]

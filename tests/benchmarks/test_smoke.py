@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"chaos_victims", "chaos_work", "curation_people", "curation_seed", "databases", "in_process"}
+HELPERS = {"curation_people", "curation_seed", "databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "agreement": (

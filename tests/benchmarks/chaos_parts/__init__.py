@@ -1,0 +1,1 @@
+"""Parts of the benchmark `chaos`: who is killed, and the work that goes on meanwhile."""
