@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"chaos_victims", "chaos_work", "databases", "in_process"}
+HELPERS = {"chaos_victims", "chaos_work", "databases", "engine_server", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "agreement": (
