@@ -7,7 +7,7 @@ A local server, a process of its own, answers vLLM's completions with token ids:
 of its tokens 1 / `--tokens-per-s` seconds more (0: none). It plays one of the demo's tasks in `--turns` turns, so that
 every attempt earns its full reward, or there is no figure. `ideal_s` is what the server alone would take with
 `--at-once` attempts under way; `efficiency` is ideal over actual. `cpu_ms_a_turn` is processor time of the process with
-the loop (a rank), `sandbox_cpu_ms_a_turn` of the sandbox's; neither depends on who else uses the machine as seconds do.
+the loop (a rank), which depends less than seconds do on who else uses the machine.
 `rank_mib` is the rank's peak memory above what it had before the attempts. The last line of output is one JSON object.
 """
 
