@@ -8,8 +8,8 @@ reader), `job.py` (a job out of files), `worker/`.
 From reward to loss (`objective/`). An attempt becomes a reward or None with a reason (`rewards.scored`); `rows.rows_of`
 makes a step's attempts tensors with ids that are equal on every rank. `advantages.step_advantages` gathers the rows of
 all ranks and micro batches, asks `masks.masks_of` who counts, and gives each rank its own rows. `losses.policy_loss`
-takes a micro batch and a divisor that was added up (`local_units`) over the update. A row that does not count is taken out
-before the arithmetic, so that not even NaN in it changes anything. Everything is checked against values worked by
+takes a micro batch and a divisor that was added up (`local_units`) over the update. A row that does not count is taken
+out before the arithmetic, so that not even NaN in it changes anything. Everything is checked against values worked by
 hand, numpy, finite differences and TRL's code (`tests/training/`, skipped where the extra `train` is not installed).
 
 A step of RL (`step.make_step`): tasks drawn from the sampler's state, attempts (`attempts.py`, through

@@ -7,14 +7,13 @@ A local server, a process of its own, answers vLLM's completions with token ids:
 of its tokens 1 / `--tokens-per-s` seconds more (0: none). It plays one of the demo's tasks in `--turns` turns, so that
 every attempt earns its full reward, or there is no figure. `ideal_s` is what the server alone would take with
 `--at-once` attempts under way; `efficiency` is ideal over actual. `cpu_ms_a_turn` is processor time of the process with
-the loop (a rank), `sandbox_cpu_ms_a_turn` of the sandbox's; neither depends on who else uses the machine as seconds do.
+the loop (a rank), which depends less than seconds do on who else uses the machine.
 `rank_mib` is the rank's peak memory above what it had before the attempts. The last line of output is one JSON object.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import contextlib
 import cProfile
 import json
@@ -26,7 +25,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +32,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
 from synthesis.contracts import Message, ToolCall
 from synthesis.llm import Endpoint
-from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.runtime import default_sandbox
 from training.attempts import Table, TaskAttempt, run, tries
 from training.config import Attempts, Decoding
 from training.dataset import TaskRow
@@ -47,60 +45,10 @@ from training.templates import render, spelled
 MODEL = "policy"
 
 
-class Server(asyncio.Protocol):
-    """One connection of the server: reads a request, counts the turns in its ids and sends the reply that is due."""
-
-    def __init__(self, replies: list[bytes], seconds: list[float], end: int) -> None:
-        self.replies, self.seconds, self.end = replies, seconds, b",%d," % end
-        self.held = b""
-
-    def connection_made(self, transport: Any) -> None:
-        self.transport = transport
-
-    def data_received(self, data: bytes) -> None:
-        self.held += data
-        head, found, rest = self.held.partition(b"\r\n\r\n")
-        if not found:
-            return
-        fields = (line.partition(b":") for line in head.lower().splitlines())
-        size = next(int(value) for name, _, value in fields if name == b"content-length")
-        if len(rest) < size:
-            return
-        body, self.held = rest[:size].replace(b", ", b","), rest[size:]
-        # Task and system message have an end each; later an agent's turn has one, and so has the tool's answer.
-        turn = (body.count(self.end) - 2) // 2
-        asyncio.get_running_loop().call_later(self.seconds[turn], self._send, self.replies[turn])
-
-    def _send(self, reply: bytes) -> None:
-        if not self.transport.is_closing():
-            self.transport.write(reply)
-
-
-def reply(ids: list[int]) -> bytes:
-    choice = {
-        "index": 0, "text": "", "finish_reason": "stop", "token_ids": ids,
-        "logprobs": {"token_logprobs": [-0.25] * len(ids), "tokens": [], "text_offset": [], "top_logprobs": []},
-    }  # fmt: skip
-    told = {"id": "c", "object": "text_completion", "created": 1, "model": MODEL, "choices": [choice]}
-    body = json.dumps(told).encode()
-    return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n" % len(body) + body
-
-
-async def serve(told: dict[str, Any]) -> None:
-    rate = told["tokens_per_s"]
-    seconds = [told["latency_s"] + (len(ids) / rate if rate else 0.0) for ids in told["turns"]]
-    made = partial(Server, [reply(ids) for ids in told["turns"]], seconds, told["end"])
-    loop = asyncio.get_running_loop()
-    server = await loop.create_server(made, "127.0.0.1", 0, backlog=4096)
-    print(server.sockets[0].getsockname()[1], flush=True)
-    # Ends with its parent, whose end of this pipe closes.
-    await loop.run_in_executor(None, sys.stdin.read)
-
-
 @contextlib.contextmanager
 def server(told: dict[str, Any]) -> Iterator[str]:
     """The address of a server that plays `turns` (ids), for the block."""
-    command = [sys.executable, "-m", "tests.benchmarks.engine", "--serve"]
+    command = [sys.executable, "-m", "tests.benchmarks.engine_server"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None
@@ -146,16 +94,10 @@ def attempts(table: Table, url: str, row: TaskRow, options: argparse.Namespace, 
     return run(table, engine, work, turns=options.turns, decoding=decoding, seed="s")
 
 
-def processor(sandbox: Sandbox) -> tuple[float, float]:
-    """(seconds of processor time of this process, of those it waited for and the sandbox's)."""
-    own, others = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    zygote = sandbox._pool.zygote
-    told = Path(f"/proc/{zygote.process.pid}/stat") if zygote is not None else Path("/nonexistent")
-    below = 0.0
-    if told.is_file():
-        fields = told.read_text().rpartition(")")[2].split()
-        below = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return own.ru_utime + own.ru_stime, others.ru_utime + others.ru_stime + below
+def processor() -> float:
+    """Seconds of processor time of this process."""
+    spent = resource.getrusage(resource.RUSAGE_SELF)
+    return spent.ru_utime + spent.ru_stime
 
 
 def measure(options: argparse.Namespace) -> dict[str, Any]:
@@ -171,12 +113,12 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
     table = Table(sandbox, tokenizer, Attempts(at_once=options.at_once, deadline_s=600))
     with server(told) as url:
         attempts(table, url, row, options, min(options.attempts, 8))
-        before, processors, started = resident(), processor(sandbox), time.perf_counter()
+        before, spent, started = resident(), processor(), time.perf_counter()
         profile = cProfile.Profile() if options.profile else contextlib.nullcontext()
         with profile:
             made = attempts(table, url, row, options, options.attempts)
         seconds = time.perf_counter() - started
-        spent = [now - then for now, then in zip(processor(sandbox), processors, strict=True)]
+        spent = processor() - spent
     if options.profile:
         pstats.Stats(profile).sort_stats(options.profile).print_stats(45)  # type: ignore[arg-type]
     unsolved = [f"{one.attempt.outcome} {one.attempt.note}" for one in made if one.attempt.outcome != "solved"]
@@ -196,8 +138,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "ideal_s": ideal,
         "actual_s": seconds,
         "efficiency": ideal / seconds,
-        "cpu_ms_a_turn": spent[0] / count * 1e3,
-        "sandbox_cpu_ms_a_turn": spent[1] / count * 1e3,
+        "cpu_ms_a_turn": spent / count * 1e3,
         "rank_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before,
     }
 
@@ -217,11 +158,7 @@ def main() -> None:
     parser.add_argument("--tokens-per-s", type=float, default=0.0)
     parser.add_argument("--prompt-tokens", type=int, default=1_000)
     parser.add_argument("--profile", help="a column of pstats to sort by: where the loop's time goes")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.serve:
-        asyncio.run(serve(json.loads(sys.stdin.readline())))
-        return
     if options.turns < 4:
         raise SystemExit("--turns: the task takes at least 4 turns")
     found = {name: round(value, 4) if isinstance(value, float) else value for name, value in measure(options).items()}

@@ -14,7 +14,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"databases", "in_process"}
+HELPERS = {"databases", "engine_server", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "agreement": (
