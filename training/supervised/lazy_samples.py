@@ -39,6 +39,11 @@ class LazySamples:
     ignored: int
     _kept: OrderedDict[int, Sequence[Tokenised]] = field(default_factory=OrderedDict)
 
+    def __getstate__(self) -> dict[str, int]:
+        """For the fingerprint that `datasets` makes of a transform: not the rows, nor the model that comes with them.
+        Processes that read ahead are forked, and hold it whole."""
+        return {"most": self.most, "blank": self.blank}
+
     def dataset(self, places: Sequence[tuple[int, int]]) -> datasets.Dataset:
         """A dataset of places that become samples when they are read."""
         columns = {"row": [row for row, _ in places], "number": [number for _, number in places]}
