@@ -19,7 +19,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 from pydantic import ValidationError  # noqa: E402
 from trl import GRPOTrainer  # noqa: E402
 
-from tests.training.test_losses import LENGTH, drawn  # noqa: E402
+from tests.training.objective.test_losses import LENGTH, drawn  # noqa: E402
 from training import presets  # noqa: E402
 from training.config import Correction, Kl, Loss, Reinforcement  # noqa: E402
 from training.objective.correction import sampling_weights  # noqa: E402

@@ -18,7 +18,7 @@ os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 from trl import GRPOTrainer  # noqa: E402
 from trl.trainer.utils import nanstd  # noqa: E402
 
-from tests.training.test_losses import LENGTH, drawn  # noqa: E402
+from tests.training.objective.test_losses import LENGTH, drawn  # noqa: E402
 from training.config import Kl, Loss  # noqa: E402
 from training.objective.advantages import group_advantages  # noqa: E402
 from training.objective.losses import Batch, policy_loss  # noqa: E402

@@ -280,6 +280,7 @@ def _page(request: HttpRequest, form: NewJobForm, looked: FormPreview, *, refuse
         "hidden": [form[name] for name in HIDDEN],
         "groups": _groups(form),
         "models": form_choices.models(form.method),
+        "heading": "What is evaluated on what" if form.method == "evaluation" else "What learns from what",
         "learns_from": form_choices.kind_of(form.method),
         "is_more_open": any(form.value(name) for name in ("after", "user_model", "judge_model", "metadata"))
         or (form.is_bound and any(name in form.errors for name in FOLDED)),
