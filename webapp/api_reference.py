@@ -19,6 +19,7 @@ from webapp.query_params import Params
 from webapp.rest import api_examples
 from webapp.rest.problems import CLOSER, CODES, SAID
 from webapp.workers import errors as worker_errors
+from webapp.workers.serving import errors as serving_errors
 
 BOUNDS = {
     "minimum": "≥",
@@ -203,5 +204,5 @@ def problem_rows() -> list[tuple[int, str, str]]:
     """(status, code, what it means) of every kind of problem, by status."""
     rows = [(status, code, SAID.get(status, "")) for status, code in CODES.items()]
     rows += [(status, code, meaning) for code, (status, meaning) in CLOSER.items()]
-    rows += [(status_of(kind), kind.code, kind.meaning) for kind in worker_errors.KINDS]
+    rows += [(status_of(kind), kind.code, kind.meaning) for kind in (*worker_errors.KINDS, *serving_errors.KINDS)]
     return sorted(rows, key=lambda row: row[0])

@@ -32,7 +32,7 @@ ROWS = small.rows(1)
 async def _made(report: PlannedReport, lost: Callable[[int], bool]) -> list[Attempt]:
     references = {task.rollout.key: task.reference for task in small.tasks(1)}
     plans = [
-        Plan(row.rollout, ReferencePolicy(references[row.id]) if ordinal else RandomPolicy(1, row.id), ordinal=place)
+        Plan(row.rollout, ReferencePolicy(references[row.id]) if ordinal else RandomPolicy(seed=1), ordinal=place)
         for place, (row, ordinal) in enumerate(report.work)
     ]
     done = {attempt.ordinal: attempt async for attempt in run_attempts(default_sandbox(), plans)}

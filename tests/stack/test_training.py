@@ -148,7 +148,7 @@ def test_services_for_later_come_up_by_themselves_and_are_stopped_first(
 def obedient(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A process in the worker's place that says how it ended."""
     mark = home / "mark"
-    monkeypatch.setattr(worker_process, "command", lambda: [sys.executable, "-c", OBEDIENT, str(mark)])
+    monkeypatch.setattr(worker_process, "command", lambda serves=0: [sys.executable, "-c", OBEDIENT, str(mark)])
     return mark
 
 

@@ -98,7 +98,12 @@ PUBLISHED = {
     | {"sampling.rollouts": 8, "evaluation.turns": 20, "advantage.kind": "group", "loss.form": "grpo"}
     | {"horizon.kind": "fractions", "reward": "score", "kl.to": "reference", "type": "reinforcement"}
     | {"mixture.settings": {"task": 1, "conversation": 0}},
-    "envscaler-evaluation": {"type": "evaluation", "decoding.temperature": 0.7, "repeats": 3},
+    "envscaler-evaluation": {
+        "type": "evaluation",
+        "decoding.temperature": 0.7,
+        "repeats": 3,
+        "thinking": "stripped",
+    },
     "agent-world-evaluation": {"type": "evaluation", "decoding.temperature": 1, "decoding.top_p": 1, "repeats": 8},
     "agentgym-sweep": {"type": "evaluation", "repeats": 64},
     "demo-evaluation": {},

@@ -76,12 +76,12 @@ def test_files_come_once_and_are_taken_out_of_the_cache_then(tmp_path: Path) -> 
 
     file, cache = remote(b"[1]"), tmp_path / "cache"
     for number in range(2):
-        attempt_folder._bring(far(answer), file, tmp_path / f"{number}/a.json", cache, True, lambda: False)
+        attempt_folder.bring(far(answer), file, tmp_path / f"{number}/a.json", cache, True, lambda: False)
     assert asked == ["/a.json"]
     # A damaged file of the cache is fetched again; one that a trainer may write over is no link into it.
     (cache / file.sha256).unlink()
     (cache / file.sha256).write_bytes(b"[2]")
-    attempt_folder._bring(far(answer), file, tmp_path / "3/a.json", cache, False, lambda: False)
+    attempt_folder.bring(far(answer), file, tmp_path / "3/a.json", cache, False, lambda: False)
     assert (tmp_path / "3/a.json").read_bytes() == b"[1]"
     assert len(asked) == 2
     assert not list(cache.iterdir())
@@ -110,7 +110,7 @@ def test_disk_that_is_too_small_is_said_before_anything_is_fetched(tmp_path: Pat
     monkeypatch.setattr(attempt_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=300 * 2**20))
     huge = RemoteFile(path="a", bytes=2**30, sha256="0" * 64, url="/a")
     with pytest.raises(InfrastructureError, match=r"disk is too full .* needs 1280 MiB, 300 MiB are free"):
-        attempt_folder._require_room([huge], tmp_path, tmp_path / "cache")
+        attempt_folder.require_room([huge], tmp_path, tmp_path / "cache")
 
 
 def test_cache_keeps_what_was_used_last(tmp_path: Path) -> None:

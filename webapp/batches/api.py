@@ -13,7 +13,7 @@ from ninja import Query, Router, Status
 from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from webapp.batches import queries, services
-from webapp.batches.attempt_lines import AttemptOut, AttemptQuery
+from webapp.batches.attempt_lines import AttemptQuery, BatchAttemptOut
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.models import Batch, BatchItem, LLMCall
 from webapp.batches.pages import filters
@@ -138,7 +138,7 @@ def list_batch_calls(request: HttpRequest, pk: Id, query: Query[CallQuery]) -> A
     return cursor_page(filters.calls(pk, chosen), query)
 
 
-@router.get("/batches/{pk}/attempts", auth=needs("read"), response=PageOf[AttemptOut])
+@router.get("/batches/{pk}/attempts", auth=needs("read"), response=PageOf[BatchAttemptOut])
 def list_batch_attempts(request: HttpRequest, pk: Id, query: Query[AttemptQuery]) -> Any:
     """Attempts of solvers and teachers at the batch's tasks, newest first, those of which no trajectory is kept too."""
     get_object_or_404(Batch.objects.only("id"), pk=pk)

@@ -34,7 +34,7 @@ class AttemptQuery(PageQuery):
         return rows.filter(Q(outcome=self.outcome) | Q(outcome="", trajectory__outcome=self.outcome))
 
 
-class AttemptOut(Schema):
+class BatchAttemptOut(Schema):
     """One attempt that a batch's item made at a task. `solver`: a try at the task's reference; else a teacher's.
 
     Where no trajectory is kept of it `unkept` and `message` say why; an `infra_error` counts in no rate. `rejected` is

@@ -9,6 +9,7 @@ from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 
 from synthesis.errors import InputError
+from training.job import MANIFEST
 from webapp.accounts.services import audit
 from webapp.errors import NotFound
 from webapp.query_params import whole_number
@@ -81,7 +82,7 @@ def named_checkpoint(model: str) -> Checkpoint | None:
     row = rows.filter(step=number).order_by("-attempt").first() if number is not None else None
     if row is None:
         raise InputError(f"model: {model[:100]} is no checkpoint that is kept; choose one of the job's list.")
-    if not row.files.filter(path__endswith=".safetensors").exists():
+    if row.files.filter(path=MANIFEST).exists():
         raise InputError(
             f"model: {model[:100]} is kept in shards near its worker, for its own job to go on from; take the "
             "job's final model, or a job with hardware.sharding = copies."

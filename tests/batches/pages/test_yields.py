@@ -61,7 +61,7 @@ def test_counts_of_what_was_repaired_lead_to_it() -> None:
     run = StageRun.objects.filter(item__batch=batch, stage="assemble", state="kept").first()
     assert run is not None
     StageRun.objects.filter(pk=run.pk).update(used={"prompts": {"skeleton/repair": "5a"}})
-    read, unread = LLMCall.objects.filter(batch=batch)[:2]
+    read, unread = LLMCall.objects.filter(batch=batch, unusable="").order_by("pk")[:2]
     LLMCall.objects.filter(pk=read.pk).update(repairs=["trailing comma"])
     LLMCall.objects.filter(pk=unread.pk).update(unusable="It holds two answers.")
     text = page(who, "yield", batch.pk)

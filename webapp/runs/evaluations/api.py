@@ -16,7 +16,7 @@ from webapp.runs.evaluations.evaluation_list import EvaluationLine
 from webapp.runs.evaluations.results import results_of
 from webapp.runs.evaluations.schemas import (
     ComparisonOut,
-    ComparisonQuery,
+    EvaluationComparisonQuery,
     EvaluationList,
     EvaluationOut,
     EvaluationsQuery,
@@ -34,7 +34,7 @@ def list_evaluations(request: HttpRequest, query: Query[EvaluationsQuery]) -> An
 
 
 @router.get("/fine_tuning/evaluations/comparison", auth=needs("read"), response=ComparisonOut)
-def compare_evaluations(request: HttpRequest, query: Query[ComparisonQuery]) -> Any:
+def compare_evaluations(request: HttpRequest, query: Query[EvaluationComparisonQuery]) -> Any:
     """Two or more evaluations side by side, and every two of them task by task: won, tied, lost."""
     jobs = evaluation_list.named(part.strip() for part in query.jobs.split(",") if part.strip())
     return compare(jobs, query.horizon).model_dump()

@@ -19,7 +19,7 @@ class EvaluationsQuery(Schema):
     dataset: Annotated[PublicId, Field(description="Of this dataset alone.")] = ""
 
 
-class ComparisonQuery(Schema):
+class EvaluationComparisonQuery(Schema):
     jobs: Annotated[Text, Field(max_length=600, description=f"2 to {MOST} ids of evaluations, with commas between.")]
     horizon: Annotated[Position | None, Field(description="Turns; left out: the most that all of them have.")] = None
 

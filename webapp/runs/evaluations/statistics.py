@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
-
-import numpy as np
+from typing import TYPE_CHECKING, Literal
 
 from synthesis.contracts import Frozen
+
+if TYPE_CHECKING:
+    import numpy as np
 
 DRAWS = 2_000
 CELLS = 1_000_000
@@ -43,6 +44,9 @@ def mean_over_tasks(values: Sequence[float], *, bounded: bool = True) -> Estimat
 def means_over_tasks(columns: Sequence[Sequence[float]], *, bounded: bool = True) -> list[Estimate | None]:
     """As `mean_over_tasks` of several numbers. `bounded`: they lie within 0 and 1, as rewards and shares do; others
     have no interval where all tasks gave the same."""
+    # A process that shows no results need not hold it.
+    import numpy as np
+
     drawn: dict[int, tuple[np.ndarray, dict[int, int]]] = {}
     for length in {len(column) for column in columns if len(column) > 1}:
         places = [place for place, column in enumerate(columns) if len(column) == length]
@@ -67,6 +71,8 @@ def _mean(column: Sequence[float]) -> float:
 
 
 def _estimate(column: Sequence[float], means: np.ndarray, bounded: bool) -> Estimate:
+    import numpy as np
+
     value, tasks = _mean(column), len(column)
     if bounded and set(column) in ({0.0}, {1.0}):
         low, high = wilson(round(value * tasks), tasks)
@@ -79,6 +85,8 @@ def _estimate(column: Sequence[float], means: np.ndarray, bounded: bool) -> Esti
 
 def _drawn_means(rows: np.ndarray) -> np.ndarray:
     """(draw, column) -> mean over tasks that were drawn with replacement; `rows` is (column, task)."""
+    import numpy as np
+
     tasks, luck = rows.shape[1], np.random.default_rng(0)
     at_once = max(1, min(DRAWS, CELLS // tasks))
     parts = []

@@ -43,6 +43,11 @@ class Memory(Frozen):
     remedies: tuple[str, ...]
     note: str
 
+    @property
+    def lines(self) -> list[tuple[str, int]]:
+        """Name and bytes of each part."""
+        return list(self.parts.items())
+
 
 def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[Candidate]) -> tuple[Memory | None, str]:
     """(memory on the worker that has most to spare, why it is not known). `here` are those that may take the job."""

@@ -19,3 +19,7 @@ class NotServed(NotFound):
 
     code = "model_not_served"
     meaning: ClassVar[str] = "No worker serves this model: start it on the page of its training job."
+
+
+KINDS: tuple[type[NotServed], ...] = (NotServed,)
+"""Those with a code of their own."""

@@ -110,6 +110,10 @@ class BeatIn(BodyIn):
     holding: Annotated[list[RequestId], Field(max_length=1_000)] = []
 
 
+class ServedFileQuery(Schema):
+    path: Annotated[ShortText, Field(min_length=1, description="As the claim names it.")]
+
+
 class TakeQuery(Schema):
     wait_s: Annotated[float, Field(ge=0, le=30, description="How long to wait for a request.")] = 0.0
     most: Annotated[int, Field(ge=1, le=MOST_TAKEN, description="So many requests at most.")] = 1

@@ -25,6 +25,7 @@ from webapp.workers.serving.schemas import (
     AnswerIn,
     BeatIn,
     RequestId,
+    ServedFileQuery,
     ServingEndIn,
     TakenOut,
     TakeQuery,
@@ -63,12 +64,12 @@ def _to_serve(row: Deployment, base_url: str) -> dict[str, Any]:
     openapi_extra=file_of("application/octet-stream", "The file, or (206) the part of it that Range names"),
 )
 def download_served_file(
-    request: HttpRequest, deployment: PublicId, number: Number, path: Annotated[ShortText, Field(min_length=1)]
+    request: HttpRequest, deployment: PublicId, number: Number, query: Query[ServedFileQuery]
 ) -> HttpResponseBase:
     """A file of the checkpoint that an attempt serves; `Range` goes on where a transfer was broken off."""
     row = deployment_claims.held(deployment, number, person(request))
-    file = deployment_claims.file_named(row, path)
-    return file_response(file.stored, path, request.headers.get("Range", ""))
+    file = deployment_claims.file_named(row, query.path)
+    return file_response(file.stored, query.path, request.headers.get("Range", ""))
 
 
 @router.post(OF_ONE + "/beat", auth=WORKS, response={204: None})
