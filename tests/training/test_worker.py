@@ -109,7 +109,7 @@ def test_adapters_are_laid_out_in_the_order_in_which_they_are_merged(tmp_path: P
 def test_disk_that_is_too_small_is_said_before_anything_is_fetched(tmp_path: Path, monkeypatch) -> None:
     monkeypatch.setattr(attempt_folder.shutil, "disk_usage", lambda path: SimpleNamespace(free=300 * 2**20))
     huge = RemoteFile(path="a", bytes=2**30, sha256="0" * 64, url="/a")
-    with pytest.raises(InfrastructureError, match=r"disk is too full .* needs 1280 MiB, 300 MiB are free"):
+    with pytest.raises(InfrastructureError, match=r"disk is too full .*1280 MiB are needed, 300 MiB are free"):
         attempt_folder.require_room([huge], tmp_path, tmp_path / "cache")
 
 
