@@ -31,6 +31,7 @@ def programs() -> list[tuple[str, str, list[str]]]:
     return written
 
 
+@pytest.mark.slow
 def test_a_checker_sees_every_name_that_a_tool_uses() -> None:
     tools = 0
     for source, class_name, names in programs():

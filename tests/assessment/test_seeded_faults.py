@@ -70,6 +70,7 @@ def calls(few_programs: None, sandbox: Sandbox) -> list[FaultyCall]:
     return list(faulty_calls(sandbox, len(KINDS)))
 
 
+@pytest.mark.slow
 def test_a_fault_of_each_kind_shows_on_a_call(calls: list[FaultyCall]) -> None:
     assert [call.kind for call in calls] == list(KINDS)
     for call in calls:
@@ -85,6 +86,7 @@ def measured(
     return asyncio.run(measure_checker(bench(sandbox, threads, checker=say).kit, calls))
 
 
+@pytest.mark.slow
 def test_a_checker_is_measured_on_calls_that_went_wrong_and_on_the_same_that_did_not(
     sandbox: Sandbox, threads: ThreadPoolExecutor, calls: list[FaultyCall]
 ) -> None:

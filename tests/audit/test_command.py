@@ -74,6 +74,7 @@ def test_nothing_chosen_is_said() -> None:
         run("--task", "absent")
 
 
+@pytest.mark.slow
 def test_a_starter_task_that_is_not_green_ends_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     """One bundled environment, its first task weakened to its first check."""
     environment = next(folder for folder in starter.folders() if folder.name == "rail_booking")

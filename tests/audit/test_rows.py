@@ -182,6 +182,7 @@ def test_an_infrastructure_failure_leaves_no_audit_and_no_zero(monkeypatch: pyte
     assert list(Audit.objects.values_list("state", flat=True)) == ["red"]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_stopped_keeps_what_it_had() -> None:
     tasks = [make_task(key=f"t{n}", initial_state={"orders": {"soap": n}, "log": []}) for n in range(9)]
 

@@ -144,6 +144,7 @@ def test_the_worker_asks_the_model_that_is_evaluated(served: str, monkeypatch: p
     assert (job.calls_made, job.call_tokens) == (1, 3)
 
 
+@pytest.mark.slow
 def test_results_and_comparison_by_api_and_on_pages(served: str) -> None:
     better = reported(served, "Better <b>one</b>", REPORTS)
     lower = [tries([0.0, 0.5, 0.0, 0.5], 2, 0), tries([1.0, 0.5, 0.0, 0.5], 2, 1)]

@@ -94,6 +94,7 @@ def test_topics_are_those_there_are(client: Client, query: str) -> None:
     assert client.get(f"/events/{query}").status_code == 400
 
 
+@pytest.mark.slow
 def test_a_stop_does_not_wait_for_open_streams(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -59,6 +59,7 @@ def test_the_reference_can_make_several_calls_a_turn(sandbox: Sandbox) -> None:
     assert (made.outcome, len(made.turns)) == ("solved", 2)
 
 
+@pytest.mark.slow
 def test_noise_costs_reward_and_the_same_seed_the_same(sandbox: Sandbox) -> None:
     def attempts(rate: float) -> list[tuple[str, int, float | None]]:
         plans = [

@@ -177,6 +177,7 @@ def test_a_live_run_is_followed_from_a_step_on() -> None:
     assert client.get(f"/trajectories/{row.pk}/news/?from=x").json()["live"] is False
 
 
+@pytest.mark.slow
 def test_a_page_asks_the_database_as_often_for_one_attempt_as_for_many(django_assert_max_num_queries: Any) -> None:
     task, client = make_task(), client_of()
     few = start_rollout(None, task, Spec(policy="reference", attempts=1))

@@ -158,6 +158,7 @@ def test_a_table_asks_once_for_ends_that_show_a_check_the_same(sandbox: Sandbox)
     assert columns == [sandbox.evaluate_checks([DONE, deep, whole, told], start, state) for state, _ in ends]
 
 
+@pytest.mark.slow
 def test_a_check_that_hangs_is_given_up_and_the_others_are_asked(sandbox: Sandbox) -> None:
     hang = "def check_func(f):\n    while f: pass"
     reasons: list[Verdict] = []

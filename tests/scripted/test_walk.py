@@ -80,6 +80,7 @@ def test_nothing_else_is_left_out(walked: tuple[str, Walk]) -> None:
     assert [item for item in lost if not any(item.startswith(path) for path in blamed)] == []
 
 
+@pytest.mark.slow
 def test_a_second_run_asks_nothing_and_gives_the_same(sandbox: Sandbox) -> None:
     one = StageSettings(scenarios=1, tasks=1)
     first = asyncio.run(walk(sandbox, "plant-nursery", settings=one))

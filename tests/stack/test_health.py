@@ -66,6 +66,7 @@ def test_no_worker_is_down_and_names_the_queues(tmp_path: Path, live_site: str):
     assert body["postgres"]["ok"]
 
 
+@pytest.mark.slow
 def test_a_dead_broker_is_told_at_once(tmp_path: Path):
     with site(tmp_path, BROKER_URL=f"redis+socket://{tmp_path}/gone.sock") as url:
         code, body, seconds = ask(url)

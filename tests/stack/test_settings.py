@@ -95,6 +95,7 @@ def test_cookies_are_named_by_the_installation():
     assert not any("__Host-" in name for name in cookies(ENVARIUM_PLAIN_HTTP="true"))
 
 
+@pytest.mark.slow
 def test_a_database_that_was_away_is_looked_for_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The pool's own patience doubles: here it has come to a minute, in which nothing asks the database."""
     tries: list[str] = []

@@ -94,6 +94,7 @@ def blank_pages() -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_every_route_keeps_its_rule_for_every_role(arguments: dict[str, dict[str, Any]]) -> None:
     """Pages are written for the first and the last role that may see them, as for whoever is refused first."""
     people = {"anonymous": Client(raise_request_exception=False)}
@@ -184,6 +185,7 @@ def nothing_behind(operation: Operation) -> Iterator[None]:
         yield
 
 
+@pytest.mark.slow
 def test_every_operation_of_the_api_keeps_its_rule_for_every_caller(db: None) -> None:
     """Each is carried out for the first and the last caller who may; the others meet its rule."""
     known = api_objects(objects())

@@ -67,11 +67,13 @@ def test_an_idle_thread_answers_the_next_request() -> None:
 def test_nobody_waits_for_a_request_that_its_sender_gave_up() -> None:
     async def ask() -> None:
         handler = TellingHandler()
-        await _given_up(handler)
+        given_up = asyncio.create_task(_given_up(handler))
+        await asyncio.to_thread(handler.begun.wait, 30)
         try:
             async with asyncio.timeout(20):
                 assert await _asked(handler, "/")
         finally:
             handler.go_on.set()
+        await given_up
 
     asyncio.run(ask())

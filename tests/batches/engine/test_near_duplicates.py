@@ -77,6 +77,7 @@ def test_what_a_batch_leaves_out_is_folded_among_the_themes_and_can_be_undone() 
         assert Decision.objects.filter(kind="batch").count() == 2
 
 
+@pytest.mark.slow
 def test_a_duplicate_that_is_kept_all_the_same_is_kept_apart_there_and_in_later_batches() -> None:
     user = person("researcher")
     with llm_server(answer) as server:

@@ -57,6 +57,7 @@ def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_its_own
     assert "Nobody solved it" in client.get(f"/batches/made/?task={unsolved.product.task_id}").content.decode()
 
 
+@pytest.mark.slow
 def test_the_scripted_provider_grows_on_an_environment_of_a_bundled_theme() -> None:
     user = person("operator")
     with real_pipeline(HostileModel()) as model:

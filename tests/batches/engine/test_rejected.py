@@ -25,6 +25,7 @@ FAILS = Bad(
 )
 
 
+@pytest.mark.slow
 def test_an_environment_below_the_threshold_is_rejected_with_its_cases_and_may_be_tried_again() -> None:
     stages = SHORT.model_copy(update={"scenarios": 1, "tasks": 1, "teacher_runs": 0})
     user = person("operator")
@@ -58,6 +59,7 @@ IMPOSSIBLE = Bad(
 )
 
 
+@pytest.mark.slow
 def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_data(client: Client) -> None:
     stages = SHORT.model_copy(update={"scenarios": 1, "tasks": 1, "teacher_runs": 1, "conversational": False})
     user = person("operator")

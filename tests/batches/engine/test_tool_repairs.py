@@ -16,6 +16,7 @@ from webapp.environments.models import Assessment, Environment
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
+@pytest.mark.slow
 def test_the_repaired_program_is_the_one_that_everything_else_is_made_for(client: Client) -> None:
     stages = SHORT.model_copy(update={"assessment_calls": 40, "teacher_runs": 0})
     user = person("operator")

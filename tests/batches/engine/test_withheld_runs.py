@@ -20,6 +20,7 @@ HONEST = Bad(
 )
 
 
+@pytest.mark.slow
 def test_a_teacher_attempts_what_cannot_be_done_and_earns_by_saying_so() -> None:
     stages = SHORT.model_copy(update={"teacher_runs": 0, "withheld_runs": 2})
     with real_pipeline(HostileModel([HONEST])):

@@ -44,6 +44,7 @@ def test_a_text_that_could_not_be_used_is_refused_with_what_to_change(name: str,
     assert said in str(refused.value)
 
 
+@pytest.mark.slow
 def test_a_batch_asks_with_its_own_text_and_others_with_the_standing_one(client: Client) -> None:
     user = person("operator")
     client.force_login(user)

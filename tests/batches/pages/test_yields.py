@@ -93,6 +93,7 @@ def test_an_empty_batch_has_a_yield_of_nothing() -> None:
         reported(9999)
 
 
+@pytest.mark.slow
 def test_two_batches_are_compared_with_intervals() -> None:
     user = person("operator", "op9")
     with llm_server(answer) as server:
