@@ -24,6 +24,7 @@ MOST_CODE = 400_000
 """Characters of code that are parsed, or tried as code, all together: a tree takes hundreds of times its text."""
 _ANSWER = re.compile(r"^[ \t]*(?:```|~~~|(?:async )?def |class |import |from |@)|\[PYTHON\]|<code>", re.MULTILINE)
 _BEGINS = re.compile(r"^(?:(?:async )?def |class |import |from \w|@\w)", re.MULTILINE)
+_BEGINS_INDENTED = re.compile(r"^([ \t]+)(?:(?:async )?def |class |import |from \w|@\w)", re.MULTILINE)
 _TAGGED = re.compile(r"\[PYTHON\]|<(?:code|python)>")
 _CLOSING = {"[PYTHON]": "[/PYTHON]", "<code>": "</code>", "<python>": "</python>"}
 _LEFT_OUT = re.compile(
@@ -113,7 +114,7 @@ def _bare(said: str) -> Read | None:
         return None
     begin = _BEGINS.search(said)
     if begin is None:
-        return None
+        return _indented(said)
     body, left = said[begin.start() :], MOST_CODE
     for _ in range(MOST_CUTS):
         left -= len(body)
@@ -128,6 +129,21 @@ def _bare(said: str) -> Read | None:
         if not body.strip():
             return None
     return None
+
+
+def _indented(said: str) -> Read | None:
+    """Code that is set apart by its indentation alone, as Markdown allows: the one such part that there is."""
+    begin = _BEGINS_INDENTED.search(said)
+    if begin is None:
+        return None
+    lines = said[begin.start() :].split("\n")
+    inside = [not line.strip() or line.startswith(begin[1]) for line in lines]
+    length = inside.index(False) if False in inside else len(lines)
+    body = textwrap.dedent("\n".join(lines[:length])).strip("\n")
+    again = _BEGINS_INDENTED.search("\n".join(lines[length:]))
+    if again is not None or len(body) > MOST_CODE or not defines(body):
+        return None
+    return Read(body, frozenset({"indented", "no fence"}))
 
 
 def _offset(text: str, line: int) -> int:
