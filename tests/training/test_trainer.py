@@ -111,7 +111,8 @@ def caught_gradients(one: AgentTrainer) -> dict:
 @pytest.mark.parametrize("form", ["gspo", "grpo", "dapo", "bnpo", "dr_grpo", "cispo"])
 def test_accumulated_gradient_is_that_of_trls_own_loss(tmp_path, form: str, monkeypatch) -> None:
     """Four micro batches of a step in which every attempt counts: the same trainer with TRL's `_compute_loss`."""
-    cfg = CFG.model_copy(update={"steps": 1, "loss": Loss(form=form, clip_high=0.28)})
+    changed = {"steps": 1, "loss": Loss(form=form, clip_high=0.28), "correction": Correction(kind="none")}
+    cfg = CFG.model_copy(update=changed)
 
     def all_count(row, number) -> float:
         return (len(row.id) + 3 * number + ord(row.id[-1])) % 5 / 4

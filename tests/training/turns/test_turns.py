@@ -23,7 +23,7 @@ from tests.training.test_templates import dressed  # noqa: E402
 from tests.training.test_trainer import caught_gradients, trainer  # noqa: E402
 from training import rl, sft  # noqa: E402
 from training.attempts import Table, TaskAttempt, run  # noqa: E402
-from training.config import Advantage, Attempts, Constant, Decoding, Kl, Loss, Supervised  # noqa: E402
+from training.config import Advantage, Attempts, Constant, Correction, Decoding, Kl, Loss, Supervised  # noqa: E402
 from training.dataset import TrajectoryRow  # noqa: E402
 from training.objective.rows import attempt_sums, later_sums, of_attempts  # noqa: E402
 from training.policy import Generation, Trace  # noqa: E402
@@ -133,18 +133,25 @@ def making(work, seed: str = "") -> list[TaskAttempt]:
 def test_step_becomes_samples_that_ranks_share_evenly() -> None:
     rows = [row for row in small.rows() if row.environment != "lamps"][:2]
     judged = [(one, None) for one in making([(row, number) for row in rows for number in (0, 1)])]
-    step = TrainingStep(judged, 2, [0, 1, 2, 3], 1, None, 0.0)
-    made = step.samples(4)
-    assert made.places == [0, 1, 1, 2, 3, 3, NOBODY, NOBODY]
-    assert made.traces[2].prompt == judged[1][0].trace.history[:9]
-    shares = [made.places[made.own(Ranks(rank, 2))] for rank in (0, 1)]
-    assert shares == [[0, 1, 1, 2], [3, 3, NOBODY, NOBODY]]
-    nothing = TrainingStep([(TaskAttempt(rows[0], 0, None, TurnTrace()), None)], 1, [0], 1, None, 0.0)
-    assert nothing.samples(2) == Samples([Trace(), Trace()], [NOBODY, NOBODY])
+    step = TrainingStep(judged, 2, [0, 1, 2, 3], 1, None, 0.0, [[0, 1], [2, 3]])
+    first, second = (step.samples(Ranks(rank, 2), 2) for rank in (0, 1))
+    assert (first.places, second.places) == ([0, 1, 1, NOBODY], [2, 3, 3, NOBODY])
+    assert first.traces[2].prompt == judged[1][0].trace.history[:9]
+    both = Samples(first.traces, first.places + second.places)
+    assert [both.places[both.own(Ranks(rank, 2))] for rank in (0, 1)] == [first.places, second.places]
+    beside_more = step.samples(Ranks(0, 2, lambda items: [*items, 5]), 2)
+    assert len(beside_more.traces) == 6, "another rank has five sequences, and micro batches are of two"
+    nothing = TrainingStep([(TaskAttempt(rows[0], 0, None, TurnTrace()), None)], 1, [0], 1, None, 0.0, [[0]])
+    assert nothing.samples(Ranks(), 2) == Samples([Trace(), Trace()], [NOBODY, NOBODY])
 
 
 STRIPPED = CFG.model_copy(
-    update={"steps": 1, "thinking": "stripped", "limits": CFG.limits.model_copy(update={"infra_error_share": 1.0})}
+    update={
+        "steps": 1,
+        "thinking": "stripped",
+        "limits": CFG.limits.model_copy(update={"infra_error_share": 1.0}),
+        "correction": Correction(kind="none"),
+    }
 )
 
 
@@ -221,8 +228,8 @@ def test_reward_to_go_runs_over_the_turns_that_come_later(tmp_path, monkeypatch)
 
 
 def test_job_learns_from_what_it_drew_turn_by_turn(tmp_path, monkeypatch) -> None:
-    """Two passes over attempts of two turns: what was drawn has the probability that the trainer sees, and no more so
-    once the first pass has changed the policy. What an untrained model happens to write earns something here."""
+    """Two passes over attempts of two turns: what was drawn has the probability that the trainer sees, and the first
+    pass changes the policy. What an untrained model happens to write earns something here."""
     first_token = lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)  # noqa: E731
     monkeypatch.setattr("training.step.scored", first_token)
     changed = {"steps": 2, "thinking": "stripped", "horizon": Constant(turns=2), "loss": Loss(updates=2)}
@@ -232,5 +239,6 @@ def test_job_learns_from_what_it_drew_turn_by_turn(tmp_path, monkeypatch) -> Non
     one.writer.close()
     assert ended == "done"
     first, second = (r.values for r in test_rl.records(one.folder) if r.kind == "values" and "loss" in r.values)
-    assert first["sampling_gap"] < 1e-4 < second["sampling_gap"]
+    assert max(first["sampling_gap"], second["sampling_gap"]) < 1e-4, "of the policy that drew, in both passes"
+    assert abs(first["entropy"] - second["entropy"]) > 1e-6
     assert first["turns"] > 1
