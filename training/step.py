@@ -134,11 +134,6 @@ class TrainingStep:
         """Places of this rank's share of `kept`."""
         return self.shares[ranks.rank]
 
-    @property
-    def shared(self) -> list[int]:
-        """Places of all ranks' shares, one after the other."""
-        return [place for share in self.shares for place in share]
-
     def samples(self, ranks: Ranks, parts: int) -> Samples:
         """The sequences of the kept attempts: as many on each rank, a multiple of `parts` (micro batches)."""
         pairs = [(place, trace) for place in self.own(ranks) for trace in self.judged[place][0].trace.samples()]

@@ -35,11 +35,7 @@ class EndpointVectors:
 
     def __call__(self, texts: Sequence[str]) -> Any:
         """Rows of length 1 (numpy). Raises LLMError, also where the vectors do not fit each other."""
-        import numpy as np
-
-        vectors = np.array(asyncio.run(self._vectors(texts)), dtype=np.float32)
-        lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return vectors / np.where(lengths > 0, lengths, 1)
+        return _unit_rows(asyncio.run(self._vectors(texts)))
 
     async def _vectors(self, texts: Sequence[str]) -> tuple[tuple[float, ...], ...]:
         from synthesis.llm.client import connect  # takes a second to import
@@ -69,13 +65,19 @@ class EmbeddingModel:
         return Reply(message=Message(role="assistant", content=words), usage=embedded.usage, model=self.model)
 
 
-def write_vectors(vectors: Sequence[Sequence[float]]) -> str:
-    """Vectors as JSON, each of length 1 (or 0) and with half the digits: they are only compared."""
+def _unit_rows(vectors: Sequence[Sequence[float]]) -> Any:
+    """Vectors as rows (numpy) of length 1, or 0 where there is nothing to scale."""
     import numpy as np
 
     rows = np.array(vectors, dtype=np.float32)
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
-    packed = (rows / np.where(lengths > 0, lengths, 1)).astype("<f2").tobytes()
+    return rows / np.where(lengths > 0, lengths, 1)
+
+
+def write_vectors(vectors: Sequence[Sequence[float]]) -> str:
+    """Vectors as JSON, each of length 1 (or 0) and with half the digits: they are only compared."""
+    rows = _unit_rows(vectors)
+    packed = rows.astype("<f2").tobytes()
     return json.dumps(
         {"vectors": rows.shape[0], "numbers": rows.shape[1], "float16": base64.b64encode(packed).decode()}
     )
