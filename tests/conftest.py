@@ -114,6 +114,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     HOME.cleanup()
 
 
+@pytest.fixture(scope="session", autouse=True)
+def django_test_environment(django_test_environment: None) -> None:
+    """Django's own, without copies of every part's context: templates are drawn as the site draws them. Tests read the
+    page; `response.context` is None."""
+    from django.template.base import Template
+    from django.test.utils import _TestState
+
+    Template._render = _TestState.saved_data.template_render  # type: ignore[attr-defined]
+
+
 @pytest.fixture(scope="session")
 def django_db_setup(django_db_setup: None, django_db_blocker: pytest.FixtureRequest) -> None:
     """The test database, which a test with real commits leaves empty."""

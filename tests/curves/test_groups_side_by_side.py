@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from tests.fixtures import pages_seed, runs_seed
-from tests.fixtures.markup import markup
+from tests.fixtures.markup import markup, words
 from tests.rollouts_web.support import make_task
 from webapp.accounts.models import Role
 from webapp.runs.models import RolloutFile, TrainingJob
@@ -94,8 +96,12 @@ def test_pages_show_the_group_and_the_tasks_course(client: Client, step: tuple[T
     assert "5 times" in page
     assert "<b>noon" not in page
     course = client.get(reverse("runs:task_course", args=[job.public_id]) + "?row=r1")
-    assert [(row.step, row.count, row.solved) for row in course.context["rows"]] == [(3, 3, 1), (2, 3, 1)]
-    assert course.context["drawing"]["line"]["y"] == [pytest.approx(0.5)] * 2
+    numbers = re.compile(r'<t[hd][^>]* class="num">(.*?)</t[hd]>')
+    rows = [list(map(words, numbers.findall(row)[:3])) for row in markup(course).split("<tr data-row>")[1:]]
+    assert rows == [["3", "3", "1"], ["2", "3", "1"]]
+    drawing = re.search(r'id="course-data"[^>]*>(.*?)</script>', markup(course))
+    assert drawing
+    assert json.loads(drawing[1])["line"]["y"] == [pytest.approx(0.5)] * 2
     for name, args, query in (("group", [job.public_id, 3], "?row=no"), ("task_course", [job.public_id], "?row=no")):
         assert client.get(reverse(f"runs:{name}", args=args) + query).status_code == 404
 

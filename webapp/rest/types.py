@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Annotated, Any, Generic, TypeVar
 
 from django.http import HttpRequest
@@ -22,10 +23,12 @@ MOST_LEVELS = 450
 MOST_UNKNOWN = 1_000
 """Keys of an object beside its own that are each told of."""
 
+UNKEEPABLE = re.compile("[\x00\ud800-\udfff]")
+
 
 def _keepable(text: str) -> str:
     """PostgreSQL's text holds neither NUL nor lone surrogates."""
-    if "\x00" in text or any(0xD800 <= ord(letter) <= 0xDFFF for letter in text):
+    if UNKEEPABLE.search(text):
         raise ValueError("must not contain NUL characters or lone surrogates")
     return text
 
