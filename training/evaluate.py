@@ -26,14 +26,20 @@ class Result(Frozen):
     counted: int
     tried: int
     environments: dict[str, float]
+    tasks: int = 0
+    """Of so many tasks an attempt counts."""
     sampled: float | None = None
     """Success of the tries at the second temperature (`Evaluation.sampled`), where there were any."""
     sampled_environments: dict[str, float] = {}
+    sampled_tasks: int = 0
 
     def values(self) -> dict[str, float | None]:
         """As keys of the record."""
-        whole = {"evaluation/success": self.success, "evaluation/reward": self.reward}
-        whole |= {"evaluation/sampled/success": self.sampled} if self.sampled is not None else {}
+        whole: dict[str, float | None] = {"evaluation/success": self.success, "evaluation/reward": self.reward}
+        if self.tasks:
+            whole["evaluation/tasks"] = self.tasks
+        if self.sampled is not None:
+            whole |= {"evaluation/sampled/success": self.sampled, "evaluation/sampled/tasks": self.sampled_tasks}
         return whole | {f"evaluation/environment/{name}/success": v for name, v in self.environments.items()}
 
 
@@ -78,7 +84,9 @@ def evaluate(
     result = results[0]
     if len(results) == 1:
         return result
-    return result.model_copy(update={"sampled": results[1].success, "sampled_environments": results[1].environments})
+    sampled = results[1]
+    told = {"sampled": sampled.success, "sampled_environments": sampled.environments, "sampled_tasks": sampled.tasks}
+    return result.model_copy(update=told)
 
 
 def result_of(judged: Sequence[Judged]) -> Result:
@@ -94,6 +102,7 @@ def result_of(judged: Sequence[Judged]) -> Result:
         reward=values.get("reward"),
         counted=sum(score.reward is not None for _, score in judged),
         tried=len(judged),
+        tasks=len({tried.row.id for tried, score in judged if score.reward is not None}),
         environments=environments,
     )
 

@@ -70,6 +70,8 @@ NAMES: dict[str, Name] = {
     "evaluation/reward": Name(label="Mean reward on the held-out split"),
     "evaluation/success": Name(label="Share of held-out attempts that solved their task"),
     "evaluation/sampled/success": Name(label="The same share of attempts sampled at a second temperature"),
+    "evaluation/tasks": Name(label="Held-out tasks of which an attempt counts", unit="tasks"),
+    "evaluation/sampled/tasks": Name(label="The same tasks at a second temperature", unit="tasks"),
 }
 """Keys of a whole step. Below a prefix (`environment/ID/`, `node/ID/`, `check/VERIFIER.NUMBER/`, `outcome/`) the same
 names are of a part (of a check: the share of attempts that passed it; VERIFIER begins a verifier's hash);

@@ -34,7 +34,9 @@ from webapp.review.rest.decision_api import router as decisions
 from webapp.review.rest.hold_api import router as holds
 from webapp.review.rest.queue_api import router as review_queues
 from webapp.review.rest.remark_api import router as remarks
+from webapp.runs.alerts.api import router as alerts
 from webapp.runs.api import router as fine_tuning
+from webapp.runs.comparison.api import router as job_comparison
 from webapp.runs.evaluations.api import router as evaluations
 from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
@@ -81,6 +83,8 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", dataset_exports),
     ("", fine_tuning),
     ("", evaluations),
+    ("", alerts),
+    ("", job_comparison),
     ("", demo),
     ("", workers),
     ("", serving_workers),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+import zlib
 from typing import Any
 
 from django.conf import settings
@@ -10,6 +11,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
+from synthesis.formats.atif_reader import holds_atif
 from synthesis.formats.files import Entry, parse_entries
 from synthesis.formats.values import clean
 from webapp.errors import QuotaExceeded
@@ -19,6 +21,27 @@ from webapp.jobs.services import FailedWithResult
 FOLDER = "imports"
 IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers")
 MOST_WAITING = 8
+HEAD_BYTES = 1 << 16
+"""Of a file: so much of it is looked at, unpacked, to say where it belongs."""
+
+
+def is_atif(file: File[bytes]) -> bool:
+    """Whether a file begins as trajectories in ATIF do, plain or gzipped."""
+    head = file.read(HEAD_BYTES)
+    file.seek(0)
+    if head.startswith(b"\x1f\x8b"):
+        try:
+            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
+        except zlib.error:  # whoever reads it says so
+            return False
+    return holds_atif(head)
+
+
+def require_no_atif(field: str, file: File[bytes] | None, holds: str) -> None:
+    """Raise `InputError` where a file that is sent to the API holds trajectories in ATIF, not what is read there."""
+    if file is not None and is_atif(file):
+        told = f"{field}: this file holds trajectories in ATIF (Harbor), not {holds}."
+        raise InputError(f"{told} Send it to POST /imports/trajectories.")
 
 
 def limit_bytes() -> int:

@@ -43,13 +43,13 @@
   /* How many steps a point stands for. */
   const width = (line) => Math.max(1, ...line.x.map((end, place) => end - line.first[place] + 1));
 
-  function bands(line, tone, alone, crowded) {
+  function bands(line, tone, alone, crowded, first) {
     const found = [];
     if (line.spread) {
       const at = (sign) => line.y.map((value, place) => (value === null || line.spread[place] === null ? null : value + sign * line.spread[place]));
       found.push(...band(line, at(-1), at(1), tone, 0.13, alone ? "± deviation" : ""));
     }
-    if (line.low && !line.rare && !crowded) found.push(...band(line, line.low, line.high, tone, line.band ? 0.2 : 0.28, line.band || (alone ? `least to greatest of ${width(line)} steps` : "")));
+    if (line.low && (line.band || !line.rare) && !crowded) found.push(...band(line, line.low, line.high, tone, line.band ? 0.2 : 0.28, line.band ? (first ? line.band : "") : alone ? `least to greatest of ${width(line)} steps` : ""));
     return found;
   }
 
@@ -164,7 +164,7 @@
     const over = words(chart, view, soft);
     const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--control"), tickfont: { size: 11, color: soft }, automargin: true };
     const wide = Math.max(1, view.high - view.low) * 0.02;
-    const named = lines.length > 1 || lines.some((line) => line.spread || (line.low && !line.rare));
+    const named = lines.length > 1 || lines.some((line) => line.spread || (line.low && (line.band || !line.rare)));
     return {
       height: (named ? 190 + legend : 220) + (chart.large ? 110 : 0),
       margin: { t: over.length ? 20 : 8, l: 44, r: chart.large ? 48 : 24, b: 28 },
@@ -189,7 +189,8 @@
     const ink = colour("--text");
     const soft = colour("--muted");
     const lines = given.map((line) => ({ ...line, at: view.axis === "step" ? line.x : line.x.map((step) => view.place(step, line)) }));
-    const under = chart.stacked ? [] : lines.flatMap((line, place) => bands(line, tones[place % tones.length], place === 0 && lines.length < 3, lines.length > 3 && !line.band));
+    const banded = lines.find((line) => line.band);
+    const under = chart.stacked ? [] : lines.flatMap((line, place) => bands(line, tones[place % tones.length], place === 0 && lines.length < 3, lines.length > 3 && !line.band, line === banded));
     const raw = lines.flatMap((line, place) => recorded(line, place, chart, tones, view));
     const traces = [...under, ...raw, ...lines.map((line, place) => trace(line, place, chart, tones, view))];
     return window.Plotly.react(box, traces, layout(chart, lines, view, tones, ink, soft, legendHeight(traces, box.clientWidth)), { displayModeBar: false, responsive: true, doubleClick: false });

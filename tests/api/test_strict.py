@@ -25,6 +25,7 @@ from webapp.rest.problems import Problem
 from webapp.uploads import FOLDER
 
 pytestmark = pytest.mark.django_db
+ATIF = b'[{"schema_version": "ATIF-v1.6", "steps": []}]'
 
 
 def send_files(caller: Program, path: str, **parts: Any) -> Any:
@@ -70,6 +71,24 @@ def test_both_files_of_an_import_arrive(writer: Program) -> None:
 )
 def test_a_part_of_a_form_that_is_not_taken(writer: Program, parts: dict[str, Any], loc: list[str]) -> None:
     assert problem(send_files(writer, "/imports/environments", **parts), 422)["errors"][0]["loc"] == loc
+    assert not Job.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("path", "field", "others"),
+    [
+        ("environments", "environments", {}),
+        ("environments", "scenarios", {"environments": b"[1]"}),
+        ("mcp-servers", "servers", {}),
+    ],
+)
+def test_a_file_of_another_import_is_told_where_it_belongs(
+    writer: Program, path: str, field: str, others: dict[str, Any]
+) -> None:
+    for content in (ATIF, gzip.compress(ATIF)):
+        found = problem(send_files(writer, f"/imports/{path}", **others, **{field: content}), 422)
+        assert found["detail"].startswith(f"{field}: this file holds trajectories in ATIF")
+        assert "POST /imports/trajectories" in found["detail"]
     assert not Job.objects.exists()
 
 

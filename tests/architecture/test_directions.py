@@ -22,7 +22,7 @@ FLOORS: list[set[str]] = [
     {"stages"},
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
     {"rollout", "scenarios"},
-    {"tasks", "starter", "scripted"},
+    {"tasks", "starter", "scripted", "portable"},
     {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}

@@ -54,6 +54,7 @@ def test_nine_of_sixteen_stay_nine_of_sixteen(source: str) -> None:
     assert values["success"] == values["reward"] == values["environment/shelf/success"] == 9 / 16
     assert result_of(made).success == 9 / 16
     assert result_of(made).counted == 16
+    assert result_of(made).values()["evaluation/tasks"] == 1
     ended = 7 / 16 if source == EXITS else 0.0
     assert values["program_errors"] == values["environment/shelf/program_errors"] == ended
     assert values.get("outcome/program_error", 0.0) == ended

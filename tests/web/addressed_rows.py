@@ -336,6 +336,7 @@ def api_objects(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
             "job": made["training"].public_id,
             "checkpoint": made["training"].checkpoints.get().public_id,
             "path": "config.json",
+            "pk": made["alert"].pk,
         },
         "training": {
             "worker": made["training"].worker,

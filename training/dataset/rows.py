@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
@@ -17,8 +18,11 @@ from training.config import SettingName
 DatasetKind = Literal["tasks", "trajectories"]
 
 
+_UNPRINTABLE = re.compile("[\x00-\x1f\ud800-\udfff]")
+
+
 def _printable(text: str) -> str:
-    if any(ord(letter) < 32 or 0xD800 <= ord(letter) <= 0xDFFF for letter in text):
+    if _UNPRINTABLE.search(text):
         raise ValueError("must not hold control characters")
     return text
 

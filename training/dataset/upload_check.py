@@ -6,6 +6,7 @@ import codecs
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, BinaryIO, Literal, NoReturn
 
@@ -13,11 +14,15 @@ from pydantic import Field, ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
-from synthesis.json_weight import require_light
+from synthesis.json_weight import is_shallow, require_light
 from training.dataset.rows import DatasetKind, Row, TaskRow, TrajectoryRow
 
 MESSAGE_CHARS = 300
 PIECE = 1 << 20
+WRITABLE = 100
+"""So many levels of lists and objects can be written again in any case."""
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+"""How half a pair gets into what is UTF-8."""
 MANY_LEFT_OUT = "{} lines before this one cannot be used, and no more may be left out; mend the file"
 
 
@@ -154,8 +159,9 @@ def parse_line(line: bytes, kind: DatasetKind) -> Row:
     try:
         require_light(line)
         value = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
-        # What holds half a surrogate pair cannot be written, let alone tokenised.
-        json.dumps(value, ensure_ascii=False).encode("utf-8")
+        # What holds half a surrogate pair cannot be written, let alone tokenised; nor can what is nested too deeply.
+        if _SURROGATE.search(line) or not is_shallow(value, WRITABLE):
+            json.dumps(value, ensure_ascii=False).encode("utf-8")
     except UnicodeDecodeError as error:
         raise FormatError("", f"is not UTF-8 (byte {error.start + 1} of the line)") from error
     except UnicodeEncodeError as error:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import zlib
 from typing import Any
 
 from django import forms
@@ -13,8 +12,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from synthesis.formats import mcp
-from synthesis.formats.atif_reader import holds_atif
 from webapp.templatetags.show import number
+from webapp.uploads import is_atif
 
 format_html_lazy = lazy(format_html, SafeString)
 
@@ -57,20 +56,6 @@ ELSEWHERE = (
     "This file holds trajectories in ATIF (Harbor), not {}. Send it under Trajectories, where it comes in to be read "
     "and searched."
 )
-HEAD_BYTES = 1 << 16
-"""Of a file: so much of it is looked at, unpacked, to say where it belongs."""
-
-
-def is_atif(file: UploadedFile) -> bool:
-    """Whether a file begins as trajectories in ATIF do, plain or gzipped."""
-    head = file.read(HEAD_BYTES)
-    file.seek(0)
-    if head.startswith(b"\x1f\x8b"):
-        try:
-            head = zlib.decompressobj(wbits=31).decompress(head, HEAD_BYTES)
-        except zlib.error:  # whoever reads it says so
-            return False
-    return holds_atif(head)
 
 
 class UploadField(forms.FileField):

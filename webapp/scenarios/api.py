@@ -32,6 +32,7 @@ from webapp.scenarios.schemas import (
 )
 from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.states import load_state
+from webapp.uploads import require_no_atif
 
 router = Router(tags=["scenarios and tasks"])
 SCENARIO_LINE = ("environment_id", "version_id", "initial_id", "name", "task_count", "created_at")
@@ -102,4 +103,6 @@ def import_environments(
 
     With `frames` a task whose reference is known gets its frame: whatever else an agent changes makes the reward 0.
     """
+    require_no_atif("environments", environments, "environments")
+    require_no_atif("scenarios", scenarios, "scenarios")
     return start_envscaler_import(person(request), environments, scenarios, frames=frames)

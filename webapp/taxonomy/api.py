@@ -24,6 +24,7 @@ from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
 from webapp.taxonomy.services import start_mcp_import
 from webapp.taxonomy.theme_services import save_typed
+from webapp.uploads import require_no_atif
 
 router = Router()
 
@@ -73,4 +74,5 @@ def get_theme(request: HttpRequest, pk: Id) -> Theme:
 @idempotent
 def import_mcp_servers(request: HttpRequest, servers: File[UploadedFile]) -> Job:
     """Import MCP servers as themes: JSON Lines or JSON, plain or gzipped. Follow the job at /jobs/{id}."""
+    require_no_atif("servers", servers, "MCP servers")
     return start_mcp_import(person(request), servers)

@@ -45,7 +45,7 @@ def list_dataset_exports(request: HttpRequest, dataset: PublicId) -> Any:
 @idempotent
 def create_dataset_export(request: HttpRequest, dataset: PublicId, body: DatasetExportIn) -> Any:
     """Write a frozen dataset in the form and format of others: 202, follow it here. 200 where that was done before."""
-    export, now = services.start_export(person(request), _dataset(dataset), body.form, body.format)
+    export, now = services.start_export(person(request), _dataset(dataset), body.form, body.format or "")
     return Status(202 if now else 200, export)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from synthesis.contracts import Frozen
 from training.dataset import DatasetReport, Manifest, SideName
 from training.dataset.files import SIDES
-from webapp.datasets.export.record_forms import FORMS, FormatName, FormName, snippet
+from webapp.datasets.export.record_forms import FORMS, FormName
 from webapp.datasets.preview import MEANINGS
 from webapp.templatetags.show import plain
 
@@ -31,17 +31,18 @@ class ExportedFile(Frozen):
 
 
 def card(
-    manifest: Manifest, source: str, form: FormName, file_format: FormatName, files: Sequence[ExportedFile]
+    manifest: Manifest, source: str, form: FormName, loaded: str, files: Sequence[ExportedFile]
 ) -> str:  # fmt: skip
-    """The card's text; `source` is the dataset's (`selection` or `file`), `files` are those of the sides."""
+    """The card's text; `source` is the dataset's (`selection` or `file`), `files` are those of the sides, or a package
+    that holds them; `loaded` are the lines that load them."""
     report = manifest.report or DatasetReport()
-    by_side = {side: file for side in SIDES for file in files if file.path == f"{side}.{file_format}"}
+    by_side = {side: file for side in SIDES for file in files if file.path.rpartition(".")[0] == side}
     parts = [
         _front(manifest, report, by_side),
         f"# {_text(manifest.name)}",
         f"{_text(manifest.sentence)}. {FORMS[form].holds[manifest.kind].capitalize()}.",
         "## Splits",
-        *_splits(manifest, by_side),
+        *_splits(manifest),
         "## What was chosen",
         _listed([f"{_text(what)}: {_text(which)}" for what, which in report.words] or ["not recorded"]),
         "## What was looked at before it was frozen",
@@ -52,7 +53,7 @@ def card(
         _table(("source", "rows"), [(name or "not named", f"{rows:,}") for name, rows in report.sources.items()]),
         f"Licence: {_text(report.licence) or 'not stated; ask where the sources come from before you use it'}.",
         "## Loading",
-        f"```python\n{snippet(form, manifest.kind, file_format)}\n```",
+        f"```{'python' if by_side else 'sh'}\n{loaded}\n```",
         "## Hashes",
         f"Content of the dataset (rows of both sides and the split): `{manifest.sha256}`.",
         _table(("file", "bytes", "SHA-256"), [(file.path, f"{file.bytes:,}", f"`{file.sha256}`") for file in files]),
@@ -71,17 +72,17 @@ def _front(manifest: Manifest, report: DatasetReport, by_side: Mapping[SideName,
         lines += ["license: other", f"license_name: {json.dumps(plain(report.licence), ensure_ascii=False)}"]
     else:
         lines.append("license: unknown")
-    lines += [f'size_categories: ["{size}"]', f'tags: ["agents", "tool-use", "{manifest.kind}"]', "configs:"]
-    lines += ["- config_name: default", "  data_files:"]
+    lines += [f'size_categories: ["{size}"]', f'tags: ["agents", "tool-use", "{manifest.kind}"]']
+    lines += ["configs:", "- config_name: default", "  data_files:"] if by_side else []
     for side, file in by_side.items():
         lines += [f"  - split: {side}", f"    path: {file.path}"]
     return "\n".join([*lines, "---"])
 
 
-def _splits(manifest: Manifest, by_side: Mapping[SideName, ExportedFile]) -> Iterator[str]:
+def _splits(manifest: Manifest) -> Iterator[str]:
     split, rows = manifest.split, []
     for side, told in (("train", manifest.train), ("test", manifest.test)):
-        if side in by_side:
+        if told.rows:
             units = f"{told.units:,}" if split.test_share else "not split"
             rows.append((side, f"{told.rows:,}", units, f"{told.environments:,}", f"`{told.sha256}`"))
     yield _table(("split", "rows", f"units ({split.unit})", "environments", "SHA-256 of the frozen rows"), rows)

@@ -65,7 +65,7 @@ def _make(export: DatasetExport, context: JobContext) -> None:
         written = write_files(
             export.dataset,
             form,
-            require_format(export.format),
+            require_format(export.format, FORMS[form]),
             folder,
             lambda rows: context.progress(rows, total, told),
         )

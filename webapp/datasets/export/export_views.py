@@ -16,23 +16,25 @@ from webapp.accounts.access import access
 from webapp.accounts.services import audit
 from webapp.datasets import queries
 from webapp.datasets.export import services
-from webapp.datasets.export.record_forms import FORMS, snippet
+from webapp.datasets.export.package import package_of
+from webapp.datasets.export.record_forms import FORMS, FormatName, snippet
 from webapp.datasets.models import Dataset, DatasetExport, ExportState
 from webapp.trajectories.export.archive import attachment, stored
 
 SHOWN = 20
-FORMATS = {"jsonl": "JSON Lines", "parquet": "Parquet"}
+FORMATS: dict[FormatName, str] = {"jsonl": "JSON Lines", "parquet": "Parquet", "wheel": "Python package"}
 
 
 def shown_exports(dataset: Dataset) -> dict[str, Any]:
     """What the dataset's page shows of its exports, and of the forms that it can be exported in."""
     rows = list(services.exports_of(dataset)[:SHOWN])
-    fit = [(name, about.label, about.holds[dataset.kind]) for name, about in FORMS.items() if about.suits(dataset.kind)]
+    suiting = [about for about in FORMS.values() if about.suits(dataset.kind)]
+    fit = [(name, about.label, about.holds[dataset.kind]) for name, about in FORMS.items() if about in suiting]
     return {
         "exports": [_line(row) for row in rows],
         "making": any(row.state == ExportState.MAKING for row in rows),
         "forms": fit,
-        "formats": FORMATS.items(),
+        "formats": [(name, words) for name, words in FORMATS.items() if any(name in form.formats for form in suiting)],
         "unfit": [(about.label, about.why_not) for about in FORMS.values() if not about.suits(dataset.kind)],
     }
 
@@ -44,9 +46,9 @@ def _line(row: DatasetExport) -> dict[str, Any]:
         "row": row,
         "state": ExportState.CLEARED if lost else row.state,
         "label": next((about.label for name, about in FORMS.items() if name == row.form), row.form),
-        "format": FORMATS.get(row.format, row.format),
+        "format": next((words for name, words in FORMATS.items() if name == row.format), row.format),
         "there": there,
-        "snippet": snippet(row.form, row.dataset.kind, row.format),
+        "snippet": snippet(row.form, row.dataset.kind, row.format, package_of(row.dataset)),
     }
 
 
@@ -71,11 +73,11 @@ def exports(request: HttpRequest, dataset: str) -> HttpResponse:
 @require_POST
 def start(request: HttpRequest, dataset: str) -> HttpResponse:
     """Queue an export; one that is there already is said to be."""
-    row = _found(dataset)
+    row, form = _found(dataset), request.POST.get("form", "trl")
+    # Where a form has one format, what stands in the field beside it is of another form.
+    only = any(name == form and len(about.formats) == 1 for name, about in FORMS.items())
     try:
-        _, now = services.start_export(
-            request.user, row, request.POST.get("form", "trl"), request.POST.get("format", "jsonl")
-        )
+        _, now = services.start_export(request.user, row, form, "" if only else request.POST.get("format", "jsonl"))
     except InputError as error:
         messages.error(request, str(error))
         return _back(row)

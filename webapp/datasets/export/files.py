@@ -19,13 +19,16 @@ from training.dataset import Manifest, SideName, SplitSide
 from training.dataset.files import LINE_BYTES, MANIFEST, SIDES
 from webapp.datasets.export.card import CARD, ExportedFile, card
 from webapp.datasets.export.converters import Record, records
-from webapp.datasets.export.record_forms import FormatName, FormName, require_fit
+from webapp.datasets.export.package import package_of, write_wheel
+from webapp.datasets.export.record_forms import FormatName, FormName, require_fit, snippet
 from webapp.datasets.models import Dataset
 from webapp.datasets.storage import NEAR_FILE, PIECE, manifest_of, open_file
 from webapp.errors import Conflict
 from webapp.trajectories.export.archive import packed_entry
 
 Seen = Callable[[int], None]
+PACKED = (".parquet", ".whl")
+"""Compressed already."""
 
 
 class WrittenExport(Frozen):
@@ -50,11 +53,13 @@ def write_files(
     require_fit(form, dataset.kind)
     manifest = require_executed(dataset)
     reader = _Reader(dataset, seen)
-    files = []
-    for side in SIDES:
-        if getattr(manifest, side).rows:
-            files.append(_side(reader, side, form, file_format, folder))
-    (folder / CARD).write_text(card(manifest, dataset.source, form, file_format, files), encoding="utf-8")
+    if form == "verifiers":
+        files = [_told(write_wheel(dataset, manifest, reader.parsed, folder), manifest.train.rows + manifest.test.rows)]
+    else:
+        here = [side for side in SIDES if getattr(manifest, side).rows]
+        files = [_side(reader, side, form, file_format, folder) for side in here]
+    loaded = snippet(form, dataset.kind, file_format, package_of(dataset))
+    (folder / CARD).write_text(card(manifest, dataset.source, form, loaded, files), encoding="utf-8")
     if default_storage.exists(f"{dataset.stored}/{NEAR_FILE}"):
         near = default_storage.open(f"{dataset.stored}/{NEAR_FILE}", "rb")
         with near as source, (folder / NEAR_FILE).open("wb") as target:
@@ -81,7 +86,7 @@ def pack(folder: Path, target: Path, check: Callable[[], None] = lambda: None) -
     """The folder's files as one archive; the same files give the same bytes. `check` may raise to stop."""
     with zipfile.ZipFile(target, "w") as archive:
         for path in sorted(folder.iterdir()):
-            entry = packed_entry(path.name, plain=path.suffix == ".parquet")
+            entry = packed_entry(path.name, plain=path.suffix in PACKED)
             with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as packed:
                 while piece := source.read(PIECE):
                     check()

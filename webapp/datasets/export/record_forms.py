@@ -7,18 +7,21 @@ from typing import Literal, get_args
 
 from synthesis.errors import InputError
 
-FormName = Literal["trl", "sharegpt", "envscaler", "atif"]
-FormatName = Literal["jsonl", "parquet"]
+FormName = Literal["trl", "sharegpt", "envscaler", "atif", "verifiers"]
+FormatName = Literal["jsonl", "parquet", "wheel"]
 FORMATS: tuple[FormatName, ...] = get_args(FormatName)
+ROWS: tuple[FormatName, ...] = ("jsonl", "parquet")
 
 
 @dataclass(frozen=True)
 class RecordForm:
-    """A form of records. `holds` says what a record is of a dataset of each kind that it suits."""
+    """A form of records. `holds` says what a record is of a dataset of each kind that it suits; the first of `formats`
+    is taken where none is named."""
 
     label: str
     holds: dict[str, str]
     why_not: str
+    formats: tuple[FormatName, ...] = ROWS
 
     def suits(self, kind: str) -> bool:
         return kind in self.holds
@@ -48,6 +51,12 @@ FORMS: dict[FormName, RecordForm] = {
         {"trajectories": "Harbor's trajectories: steps with observations, state changes in extra"},
         "it holds what an agent did, and nobody has attempted a task of this dataset in it",
     ),
+    "verifiers": RecordForm(
+        "Verifiers",
+        {"tasks": "a taskset to be installed, with the sandbox and checks that reward it, for vf-eval and prime-rl"},
+        "it holds tasks to be attempted, and these have been",
+        ("wheel",),
+    ),
 }
 
 
@@ -62,12 +71,14 @@ def require_fit(form: str, kind: str) -> RecordForm:
     return chosen
 
 
-def require_format(name: str) -> FormatName:
-    """Raises InputError: there is no such format."""
-    for known in FORMATS:
+def require_format(name: str, form: RecordForm) -> FormatName:
+    """The format of this name, or the form's own for an empty one. Raises InputError: the form has no such format."""
+    if not name:
+        return form.formats[0]
+    for known in form.formats:
         if known == name:
             return known
-    raise InputError(f"format: there is no format {name[:40]!r}; choose one of {', '.join(FORMATS)}.")
+    raise InputError(f"format: {form.label} has no format {name[:40]!r}; choose {' or '.join(form.formats)}.")
 
 
 LOADED: dict[tuple[str, str], str] = {
@@ -82,8 +93,15 @@ LOADED: dict[tuple[str, str], str] = {
 }
 
 
-def snippet(form: str, kind: str, file_format: str) -> str:
-    """Lines of Python that load the unpacked files."""
+def evaluated(package: str) -> str:
+    """The line of a shell that evaluates a model on an installed package."""
+    return f"vf-eval {package} -m MODEL --client.base-url http://127.0.0.1:8000/v1 --client.api-key-var KEY --no-push"
+
+
+def snippet(form: str, kind: str, file_format: str, package: str = "taskset") -> str:
+    """Lines of Python that load the unpacked files; of a package those of a shell."""
+    if file_format == "wheel":
+        return f"pip install ./{package.replace('-', '_')}-*.whl\n{evaluated(package)}"
     imports = ["from datasets import load_dataset"]
     imports = [*(["import json", ""] if "json.loads" in LOADED.get((form, kind), "") else []), *imports]
     if file_format == "parquet":

@@ -15,8 +15,13 @@ from webapp.rest.types import BodyIn
 class DatasetExportIn(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"form": "trl", "format": "parquet"}]})
 
-    form: Annotated[FormName, Field(description="What reads it. A dataset of tasks leaves as `trl` only.")] = "trl"
-    format: FormatName = "jsonl"
+    form: Annotated[
+        FormName, Field(description="What reads it. A dataset of tasks leaves as `trl` or `verifiers` only.")
+    ] = "trl"
+    format: Annotated[
+        FormatName | None,
+        Field(description="By default `jsonl`, and of `verifiers`, which leaves as a package, `wheel`."),
+    ] = None
 
 
 class ExportedFileOut(Schema):

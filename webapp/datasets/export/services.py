@@ -20,10 +20,12 @@ from webapp.jobs.services import create
 @transaction.atomic
 def start_export(user: Any, dataset: Dataset, form: str, file_format: str) -> tuple[DatasetExport, bool]:
     """The export of a dataset in a form, and whether it is begun now: one that is made, or being made, is taken.
+    An empty format is the form's own.
 
     Raises InputError: there is no such form or format, or it does not suit; Conflict: the dataset is not ready.
     """
-    label, written_as = require_fit(form, dataset.kind).label, require_format(file_format)
+    about = require_fit(form, dataset.kind)
+    written_as = require_format(file_format, about)
     require_executed(dataset)
     Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
     known = exports_of(dataset).filter(form=form, format=written_as)
@@ -33,7 +35,7 @@ def start_export(user: Any, dataset: Dataset, form: str, file_format: str) -> tu
             return export, False
         clear(export)
     export = DatasetExport.objects.create(dataset=dataset, form=form, format=written_as, created_by=user)
-    title = f"Export dataset {dataset.name} ({label}, {written_as})"
+    title = f"Export dataset {dataset.name} ({about.label}, {written_as})"
     export.job = create(KIND, title, {"export": export.pk}, user, subject=f"dataset:{dataset.pk}")
     export.save(update_fields=["job"])
     audit(user, "dataset.export", dataset, form=form, format=written_as)

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from django.db import transaction
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import access
-from webapp.accounts.services import audit
 from webapp.paging import keyset
 from webapp.query_params import Params
-from webapp.runs.alerts import page
+from webapp.runs.alerts import page, services
 from webapp.runs.alerts.rules import RULES
-from webapp.runs.models import TrainingAlert
-from webapp.runs.topics import tell_job
 
 
 @access("read")
@@ -34,13 +30,7 @@ def listing(request: HttpRequest) -> HttpResponse:
 @require_POST
 def mute(request: HttpRequest, pk: int) -> HttpResponse:
     """Mute an alert, or (`on`) let it be told again."""
-    with transaction.atomic():
-        alert = get_object_or_404(TrainingAlert.objects.select_for_update(of=("self",)), pk=pk)
-        alert.muted = "on" not in request.POST
-        alert.muted_by = request.user if alert.muted else None  # type: ignore[assignment]
-        alert.save(update_fields=["muted", "muted_by"])
-        audit(request.user, "alert.mute" if alert.muted else "alert.unmute", alert.job, rule=alert.rule)
-    tell_job(alert.job_id, listed=True)
+    alert = services.mute(request.user, pk, "on" not in request.POST)
     back = request.POST.get("back", "")
     if url_has_allowed_host_and_scheme(back, {request.get_host()}):
         return redirect(back)

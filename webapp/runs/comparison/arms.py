@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,14 @@ def settings_of(job: TrainingJob) -> dict[str, Any]:
         "engine": job.engine,
         "config": {name: value for name, value in (job.config or {}).items() if name != "seed"},
     }
+
+
+def named(wanted: Iterable[str]) -> tuple[list[TrainingJob], list[str]]:
+    """(jobs of these ids, ids that name none), each once and `MOST_JOBS` at most."""
+    ids = list(dict.fromkeys(wanted))[:MOST_JOBS]
+    rows = TrainingJob.objects.select_related("dataset", "evaluation").defer("estimate", "result", "dataset__manifest")
+    known = {job.public_id: job for job in rows.filter(public_id__in=ids)}
+    return [known[name] for name in ids if name in known], [name for name in ids if name not in known]
 
 
 def arms_of(jobs: Sequence[TrainingJob]) -> list[Arm]:

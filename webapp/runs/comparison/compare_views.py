@@ -12,7 +12,7 @@ from webapp.accounts.access import access
 from webapp.query_params import Params
 from webapp.runs.alerts import page as alerts
 from webapp.runs.comparison import lines, table
-from webapp.runs.comparison.arms import MOST_JOBS, Arm, arms_of
+from webapp.runs.comparison.arms import MOST_JOBS, Arm, arms_of, named
 from webapp.runs.curves import clock
 from webapp.runs.models import TrainingJob
 from webapp.taxonomy.static_files import NAME, map_style_id
@@ -22,12 +22,8 @@ OFFERED = 100
 
 def _asked(request: HttpRequest) -> tuple[list[Arm], list[str], list[str]]:
     """(arms, ids of their jobs, ids that name no job)."""
-    wanted = list(dict.fromkeys(text.strip() for text in Params(request.GET).texts("job", 60) if text.strip()))
-    wanted = wanted[:MOST_JOBS]
-    rows = TrainingJob.objects.select_related("dataset", "evaluation").defer("estimate", "result", "dataset__manifest")
-    known = {job.public_id: job for job in rows.filter(public_id__in=wanted)}
-    jobs = [known[name] for name in wanted if name in known]
-    return arms_of(jobs), [job.public_id for job in jobs], [name for name in wanted if name not in known]
+    jobs, missing = named(text.strip() for text in Params(request.GET).texts("job", 60) if text.strip())
+    return arms_of(jobs), [job.public_id for job in jobs], missing
 
 
 @access("read")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import QueryDict
@@ -14,6 +14,7 @@ from training.metrics import NAMES
 from webapp.query_params import Params
 from webapp.runs.curves.marks import Mark, marks_of
 from webapp.runs.curves.series import Bucket, Series, series
+from webapp.runs.evaluations.statistics import wilson
 from webapp.runs.models import MetricKey, TrainingJob
 from webapp.taxonomy.treemap import drawn_label
 
@@ -26,6 +27,7 @@ LISTED_PARTS = 300
 RESOLUTION = 240
 """Buckets of a line: about one for every third pixel of the widest chart."""
 MOST_OTHERS = 24
+OVER_TASKS = "95 % interval over tasks"
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class CurveLine:
     """The key of a standard deviation that is drawn as a band around the line."""
     rare: bool = False
     """It has a point only now and then: drawn with markers."""
+    over: str = ""
+    """The key of the number of tasks that its shares are of: by it they get an interval."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,7 @@ class Chart:
 
     @property
     def keys(self) -> list[str]:
-        return [key for line in self.lines for key in (line.key, line.spread) if key]
+        return [key for line in self.lines for key in (line.key, line.spread, line.over) if key]
 
 
 @dataclass(frozen=True)
@@ -95,8 +99,10 @@ _RULES: tuple[ChartGroup, ...] = (
                 "Success",
                 (
                     CurveLine("success", "attempts"),
-                    CurveLine("evaluation/success", "held out", rare=True),
-                    CurveLine("evaluation/sampled/success", "held out, sampled", rare=True),
+                    CurveLine("evaluation/success", "held out", rare=True, over="evaluation/tasks"),
+                    CurveLine(
+                        "evaluation/sampled/success", "held out, sampled", rare=True, over="evaluation/sampled/tasks"
+                    ),
                 ),
                 share=True,
             ),
@@ -232,7 +238,7 @@ def all_groups(
 
 def _narrowed(chart: Chart, known: set[str]) -> Chart:
     lines = tuple(
-        CurveLine(line.key, line.label, line.spread if line.spread in known else "", line.rare)
+        replace(line, spread=line.spread if line.spread in known else "", over=line.over if line.over in known else "")
         for line in chart.lines
         if line.key in known
     )
@@ -291,7 +297,12 @@ def drawing(job: TrainingJob, charts: Sequence[Chart], choice: CurveChoice) -> d
         "charts": {
             chart.name: _stacked(chart, curves, choice.low or 0)
             if chart.stacked
-            else [_drawn(line, curves[line.key], curves.get(line.spread)) for line in chart.lines if line.key in curves]
+            else [
+                _drawn(line, curves[line.key], curves.get(line.spread))
+                | _bounded(curves[line.key], curves.get(line.over))
+                for line in chart.lines
+                if line.key in curves
+            ]
             for chart in charts
         },
         "marks": [mark.as_json() for mark in within(marks_of(job), choice)],
@@ -331,6 +342,20 @@ def _drawn(line: CurveLine, curve: Series, spread: Series | None) -> dict[str, A
         wide = {bucket.last_step: bucket.mean for bucket in spread.buckets}
         told["spread"] = [short(wide.get(bucket.last_step)) for bucket in buckets]
     return told
+
+
+def _bounded(curve: Series, tasks: Series | None) -> dict[str, Any]:
+    """The interval of a line of shares, where it is told over how many tasks each is."""
+    if tasks is None:
+        return {}
+    known = {bucket.last_step: bucket.mean for bucket in tasks.buckets}
+    ends: list[tuple[float | None, float | None]] = []
+    for bucket in curve.buckets:
+        share, total = bucket.mean, known.get(bucket.last_step)
+        there = share is not None and 0 <= share <= 1 and total is not None and total >= 1
+        ends.append(wilson(share * total, total) if there else (None, None))  # type: ignore[operator, arg-type]
+    low, high = ([short(end[side]) for end in ends] for side in (0, 1))
+    return {"low": low, "high": high, "band": OVER_TASKS}
 
 
 def _stacked(chart: Chart, curves: Mapping[str, Series], low: int) -> list[dict[str, Any]]:

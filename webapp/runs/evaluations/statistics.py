@@ -98,7 +98,7 @@ def _drawn_means(rows: np.ndarray) -> np.ndarray:
     return np.concatenate(parts)
 
 
-def wilson(count: int, total: int) -> tuple[float, float]:
+def wilson(count: float, total: float) -> tuple[float, float]:
     """Wilson's 95 % interval of a share: `count` of `total` independent tasks."""
     share, spread = count / total, Z * Z / total
     middle = (share + spread / 2) / (1 + spread)

@@ -16,7 +16,7 @@ from webapp.accounts.services import audit
 from webapp.commands import as_json, one_clear_line, teller
 from webapp.datasets.export.card import CARD
 from webapp.datasets.export.files import write_files
-from webapp.datasets.export.record_forms import FORMATS, FORMS
+from webapp.datasets.export.record_forms import FORMATS, FORMS, require_fit, require_format
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.storage import NEAR_FILE
 
@@ -27,7 +27,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("name", help="its id (ds-…), or its name where only one dataset has it")
         parser.add_argument("--form", choices=tuple(FORMS), default="trl")
-        parser.add_argument("--format", choices=FORMATS, default="jsonl")
+        parser.add_argument("--format", choices=FORMATS, default="", help="by default the form's first")
         parser.add_argument(
             "--out", type=Path, help="a folder that is new or empty; by default one here, named by dataset and form"
         )
@@ -38,19 +38,18 @@ class Command(BaseCommand):
         began, tell = time.monotonic(), teller(self.stderr.write)
         with one_clear_line():
             dataset = dataset_named(options["name"])
+            written_as = require_format(options["format"], require_fit(options["form"], dataset.kind))
             if folder is None:
-                folder = Path(f"{dataset.public_id}-{options['form']}-{options['format']}")
+                folder = Path(f"{dataset.public_id}-{options['form']}-{written_as}")
                 clear(folder)
             require_empty(folder)
             total = dataset.train_rows + dataset.test_rows
-            audit(None, "dataset.export", dataset, form=options["form"], format=options["format"])
-            written = write_files(
-                dataset, options["form"], options["format"], folder, lambda rows: tell(rows, total, "rows")
-            )
+            audit(None, "dataset.export", dataset, form=options["form"], format=written_as)
+            written = write_files(dataset, options["form"], written_as, folder, lambda rows: tell(rows, total, "rows"))
         result = {
             "dataset": dataset.public_id,
             "form": options["form"],
-            "format": options["format"],
+            "format": written_as,
             "rows": written.rows,
             "seconds": round(time.monotonic() - began, 3),
             "sha256": written.sha256,
@@ -89,6 +88,8 @@ def clear(folder: Path) -> None:
     if folder.is_dir() and (folder / MANIFEST).exists():
         for name in (*(f"{side}.{written}" for side in SIDES for written in FORMATS), CARD, NEAR_FILE, MANIFEST):
             (folder / name).unlink(missing_ok=True)
+        for package in folder.glob("envarium_*.whl"):
+            package.unlink()
 
 
 def peak_rss_mib() -> float:

@@ -1,0 +1,116 @@
+"""One attempt at a task of a package, by a model behind an address, and what it earned."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+
+from synthesis.contracts import Attempt, Turn
+from synthesis.errors import InfrastructureError, InputError, LLMError
+from synthesis.llm import ChatModel, Endpoint
+from synthesis.llm.client import connect
+from synthesis.portable.task_file import PortableTask
+from synthesis.rollout import (
+    AttemptSetting,
+    ChatPolicy,
+    Conversation,
+    Plan,
+    PolicyError,
+    SimulatedUser,
+    User,
+    run_attempts,
+)
+from synthesis.runtime import Sandbox
+from synthesis.verifiers import do_nothing
+
+
+@dataclass(frozen=True)
+class AskedModel:
+    """A model behind an address."""
+
+    endpoint: Endpoint
+    model: str
+    temperature: float = 1.0
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What ends an attempt; `turns` None means 30, or 40 in a conversation."""
+
+    turns: int | None = None
+    deadline_s: float = 3_600.0
+
+
+async def attempted(
+    sandbox: Sandbox,
+    row: PortableTask,
+    agent: AskedModel,
+    limits: Limits,
+    *,
+    user: AskedModel | None = None,
+    judge: AskedModel | None = None,
+    ended: Callable[[], str] = lambda: "",
+) -> Attempt:
+    """The attempt, verified. `ended` says why the caller gives the agent no further turn, or nothing: what was done by
+    then is verified. Sampling is whoever's answers behind the agent's address.
+
+    Raises InputError: a conversation, and nobody plays the user; InfrastructureError: the attempt was lost, which is no
+    reward of 0.
+    """
+    conversational = row.setting == "conversation"
+    if conversational and user is None:
+        raise InputError(f"The task {row.id} is a conversation: name the model that plays the user (harness.user).")
+    setting = AttemptSetting(conversational=conversational, max_turns=limits.turns, deadline_s=limits.deadline_s)
+    async with _asked(agent) as model, _asked(user if conversational else None) as player, _asked(judge) as decider:
+        assert model is not None
+        policy = _EndedPolicy(model, ended)
+        plan = Plan(row.task, policy, setting, _user(row, player, user), judge=decider)
+        (attempt,) = [one async for one in run_attempts(sandbox, [plan], at_once=1)]
+    if attempt.outcome in ("infra_error", "cancelled"):
+        raise InfrastructureError(attempt.note or "The attempt was lost.")
+    return attempt
+
+
+def earned(attempt: Attempt) -> float:
+    """The reward of an attempt that `attempted` returned. One that the program ended earned nothing."""
+    return attempt.reward.reward if attempt.reward is not None else 0.0
+
+
+def untouched(sandbox: Sandbox, row: PortableTask) -> float:
+    """The reward of doing nothing. Raises ProgramError, StateError, InputError, InfrastructureError."""
+    task = row.task
+    with sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now) as episode:
+        state = episode.state()
+    return do_nothing(sandbox, task.checks, state, rule=task.rule, marks=task.marks).reward
+
+
+class _EndedPolicy(ChatPolicy):
+    """A model whose refusal, once the caller has ended the attempt, is the end of its turns and no failure."""
+
+    def __init__(self, model: ChatModel, ended: Callable[[], str]) -> None:
+        super().__init__(model)
+        self.ended = ended
+
+    async def act(self, observation: Conversation) -> Turn:
+        try:
+            return await super().act(observation)
+        except LLMError as error:
+            if why := self.ended():
+                raise PolicyError(f"No further turn was given: {why}.") from error
+            raise
+
+
+@contextlib.asynccontextmanager
+async def _asked(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
+    if role is None:
+        yield None
+        return
+    async with connect(role.endpoint) as connection:
+        yield connection.chat(role.model)
+
+
+def _user(row: PortableTask, player: ChatModel | None, role: AskedModel | None) -> User | None:
+    if player is None or role is None:
+        return None
+    return SimulatedUser(player, row.task.instruction, temperature=role.temperature)

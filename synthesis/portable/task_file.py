@@ -1,0 +1,108 @@
+"""Tasks in a folder: a line a task, and each program once, under its hash."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from synthesis.contracts import Frozen, Program
+from synthesis.errors import FormatError, InputError
+from synthesis.rollout import RolloutTask
+
+PROGRAMS = "programs"
+SIDES = ("train", "test")
+PROGRAMS_KEPT = 256
+"""So many programs stay read."""
+
+
+class PortableTask(Frozen):
+    """A task with what tells it from others. Its `id` is the key of `task` too."""
+
+    id: str
+    environment: str = ""
+    category: str = ""
+    setting: Literal["task", "conversation"] = "task"
+    task: RolloutTask
+
+
+class TaskHead(Frozen):
+    """What can be said of a task without its state, checks and program."""
+
+    id: str
+    environment: str = ""
+    category: str = ""
+    setting: Literal["task", "conversation"] = "task"
+    instruction: str
+
+
+def write_tasks(folder: Path, side: str, rows: Iterable[PortableTask]) -> None:
+    """Write one side into the folder, programs that are not there yet beside it."""
+    programs = folder / PROGRAMS
+    programs.mkdir(exist_ok=True)
+    with (folder / f"{side}.jsonl").open("w", encoding="utf-8", newline="\n") as file:
+        for row in rows:
+            text = json.dumps(row.task.program.model_dump(mode="json"), sort_keys=True)
+            named = hashlib.sha256(text.encode()).hexdigest()
+            if not (path := programs / f"{named}.json").exists():
+                path.write_text(text, encoding="utf-8")
+            told = row.model_dump(mode="json")
+            told["task"]["program"] = named
+            file.write(json.dumps(told, sort_keys=True) + "\n")
+
+
+class TaskFile:
+    """The tasks of a folder: their heads in order, each task whole by its id. Only heads and places are kept."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._places: dict[str, tuple[str, int]] = {}
+        self._heads: dict[str, list[TaskHead]] = {}
+        for side in SIDES:
+            self._heads[side] = list(self._read(side)) if self._path(side).exists() else []
+
+    def heads(self, side: str) -> list[TaskHead]:
+        return self._heads[side]
+
+    def __getitem__(self, ident: str) -> PortableTask:
+        """Raises InputError: there is no such task."""
+        if ident not in self._places:
+            raise InputError(f"There is no task {ident[:80]!r} in this package.")
+        side, place = self._places[ident]
+        with self._path(side).open("rb") as file:
+            file.seek(place)
+            told = json.loads(file.readline())
+        named = told["task"].pop("program")
+        told["task"]["program"] = program_of(self.folder / PROGRAMS / f"{named}.json")
+        return PortableTask.model_validate(told)
+
+    def _path(self, side: str) -> Path:
+        return self.folder / f"{side}.jsonl"
+
+    def _read(self, side: str) -> Iterator[TaskHead]:
+        with self._path(side).open("rb") as file:
+            place = 0
+            for number, line in enumerate(file, 1):
+                try:
+                    told = json.loads(line)
+                    head = TaskHead(
+                        **{name: told[name] for name in ("id", "environment", "category", "setting")},
+                        instruction=told["task"]["instruction"],
+                    )
+                except (ValueError, KeyError) as error:
+                    raise FormatError(f"{side}.jsonl line {number}", "is damaged: install the package anew") from error
+                self._places[head.id] = (side, place)
+                place += len(line)
+                yield head
+
+
+@functools.lru_cache(PROGRAMS_KEPT)
+def program_of(path: Path) -> Program:
+    """Raises FormatError: its file is not the one that was written."""
+    data = path.read_bytes()
+    if hashlib.sha256(data).hexdigest() != path.stem:
+        raise FormatError(path.name, "is not the program that was written: install the package anew")
+    return Program.model_validate_json(data)

@@ -1,0 +1,91 @@
+"""A dataset of tasks as a package for `verifiers`: its rows, and the sources that attempt and reward them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from django.conf import settings
+
+from synthesis.errors import FormatError
+from synthesis.portable.package import PackageName, package_id, write_package
+from synthesis.portable.sources import sources_hash
+from synthesis.portable.task_file import PortableTask
+from synthesis.verifiers.doubts import may_be_judged
+from training.dataset import Manifest, SideName, TaskRow
+from training.dataset.files import SIDES
+from webapp.datasets.export.record_forms import evaluated
+from webapp.datasets.models import Dataset
+from webapp.templatetags.show import plain
+
+Parsed = Callable[[SideName], Iterator[dict[str, Any]]]
+
+
+def package_of(dataset: Dataset) -> str:
+    """What its package is called, for pip and for `verifiers`."""
+    return package_id(dataset.name, dataset.public_id)
+
+
+def write_wheel(dataset: Dataset, manifest: Manifest, parsed: Parsed, folder: Path) -> Path:
+    """Write the package into a folder. `parsed` gives a side's frozen rows, and may raise to stop.
+
+    Its version names content and sources: with the same ones it has the same bytes. Raises FormatError: a row is no
+    task.
+    """
+    named = PackageName(
+        id=package_of(dataset),
+        version=f"1.0+{manifest.sha256[:8]}.{sources_hash()[:8]}",
+        summary=f"{plain(manifest.name)}: {plain(manifest.sentence)}"[:200],
+    )
+    asked = Asked()
+    sides: dict[str, Iterator[PortableTask]] = {
+        side: asked.noted(_tasks(parsed(side))) for side in SIDES if getattr(manifest, side).rows
+    }
+    licence = (settings.BASE_DIR / "LICENSE").read_text(encoding="utf-8")
+    return write_package(folder, named, sides, lambda: _readme(named, manifest, asked), licence)
+
+
+class Asked:
+    """Which roles beside the agent the tasks ask for."""
+
+    def __init__(self) -> None:
+        self.user = self.judge = False
+
+    def noted(self, rows: Iterable[PortableTask]) -> Iterator[PortableTask]:
+        for row in rows:
+            self.user = self.user or row.setting == "conversation"
+            self.judge = self.judge or may_be_judged(row.task.checks)
+            yield row
+
+
+def _tasks(rows: Iterable[dict[str, Any]]) -> Iterator[PortableTask]:
+    for number, told in enumerate(rows, 1):
+        try:
+            row = TaskRow.model_validate(told)
+        except ValueError as error:
+            raise FormatError(f"row {number}", f"is no task: {str(error)[:300]}") from error
+        yield PortableTask(
+            id=row.id, environment=row.environment, category=row.category, setting=row.setting, task=row.rollout
+        )
+
+
+def _readme(named: PackageName, manifest: Manifest, asked: Asked) -> str:
+    licence = manifest.report.licence if manifest.report is not None else ""
+    parts = [
+        f"# {named.id}",
+        f"{named.summary.rstrip('.')}.",
+        f"{manifest.train.rows:,} tasks to learn from, {manifest.test.rows:,} held out (`--env.taskset.side test`). "
+        f"Licence of the tasks: {' '.join(plain(licence).split()) or 'not stated'}. The sources are under MIT.",
+        "```sh",
+        evaluated(named.id),
+        "```",
+        "The package brings harness, sandbox and checks: tools run in processes that are locked in (best on Linux), a "
+        "reward is the verdict of the checks on the state in the end, and what the infrastructure spoilt is an error "
+        "without a reward. `vf-validate` tries, without a model, that doing nothing does not solve a task.",
+    ]
+    if asked.user:
+        parts.append("Conversations: name who plays the user, `--env.agent.harness.user.model`, `...user.base-url`.")
+    if asked.judge:
+        parts.append("Some checks leave doubts to a judge: `--env.agent.harness.judge.model`, `...judge.base-url`.")
+    return "\n\n".join(parts).replace("```sh\n\n", "```sh\n").replace("\n\n```\n", "\n```\n") + "\n"

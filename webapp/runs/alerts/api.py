@@ -1,0 +1,51 @@
+"""API of alerts of training jobs: their list, the rules, and muting one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from webapp.rest.auth import needs, person
+from webapp.rest.etags import require_match
+from webapp.rest.idempotency import idempotent
+from webapp.rest.paging import cursor_page
+from webapp.rest.types import Id, PageOf
+from webapp.runs.alerts import page, services
+from webapp.runs.alerts.rules import RULES
+from webapp.runs.alerts.schemas import AlertOut, AlertRuleList, AlertsQuery
+from webapp.runs.models import TrainingAlert
+
+router = Router(tags=["training"])
+
+
+@router.get("/fine_tuning/alerts", auth=needs("read"), response=PageOf[AlertOut])
+def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> Any:
+    """Alerts of training jobs, newest first. Webhooks tell of them as they begin and end."""
+    rows = page.alerts(query.which == "open")
+    return cursor_page(rows.filter(job__public_id=query.job) if query.job else rows, query)
+
+
+@router.get("/fine_tuning/alert_rules", auth=needs("read"), response=AlertRuleList)
+def list_alert_rules(request: HttpRequest) -> Any:
+    """Every rule with its thresholds, and why they are those."""
+    return {"data": list(RULES)}
+
+
+@router.post("/fine_tuning/alerts/{pk}/mute", auth=needs("train"), response=AlertOut)
+@idempotent
+def mute_alert(request: HttpRequest, pk: Id) -> Any:
+    """Mute an alert: it is told to no webhook any more. The next one of its rule is not muted."""
+    return _muted(request, pk, True)
+
+
+@router.post("/fine_tuning/alerts/{pk}/unmute", auth=needs("train"), response=AlertOut)
+@idempotent
+def unmute_alert(request: HttpRequest, pk: Id) -> Any:
+    """Let a muted alert be told again."""
+    return _muted(request, pk, False)
+
+
+def _muted(request: HttpRequest, pk: int, muted: bool) -> TrainingAlert:
+    return services.mute(person(request), pk, muted, lambda alert: require_match(request, AlertOut.from_orm(alert)))

@@ -1,0 +1,81 @@
+"""API of compared training jobs: differing settings, results with intervals over seeds, curves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from webapp.rest.auth import needs
+from webapp.rest.problems import Problem
+from webapp.runs.comparison import lines, table
+from webapp.runs.comparison.arms import MOST_JOBS, Arm, arms_of, named, seed_of
+from webapp.runs.comparison.schemas import (
+    MOST_KEYS,
+    ComparedCurvesOut,
+    ComparedCurvesQuery,
+    JobComparisonOut,
+    JobComparisonQuery,
+)
+
+router = Router(tags=["training"])
+
+
+@router.get("/fine_tuning/comparison", auth=needs("read"), response=JobComparisonOut)
+def compare_jobs(request: HttpRequest, query: Query[JobComparisonQuery]) -> Any:
+    """Jobs side by side: those that differ by their seed alone are one arm; what arms were told apart, and what they
+    ended with."""
+    arms = _arms(query.jobs)
+    rows, settings = table.differing(arms)
+    return {
+        "arms": list(map(_arm, arms)),
+        "settings": settings,
+        "differing": [
+            {"label": row.label, "values": [row.values[0] if v is None else v for v in row.values]} for row in rows
+        ],
+        "results": [
+            {"title": row.title, "step": row.step, "arms": list(map(_result, row.results))}
+            for row in table.results(arms)
+        ],
+    }
+
+
+@router.get("/fine_tuning/comparison/curves", auth=needs("read"), response=ComparedCurvesOut)
+def compare_curves(request: HttpRequest, query: Query[ComparedCurvesQuery]) -> Any:
+    """Curves of the same jobs: a line an arm, averaged over its seeds at the same steps."""
+    arms = _arms(query.jobs)
+    keys = list(dict.fromkeys(part.strip() for part in query.keys.split(",") if part.strip()))
+    if not 0 < len(keys) <= MOST_KEYS:
+        raise Problem(422, f"keys: name 1 to {MOST_KEYS} curves, with commas between.")
+    last = max(job.step for arm in arms for job in arm.jobs)
+    high = max(query.low, last if query.high is None else min(query.high, last))
+    found = lines.lines(arms, keys, query.low, high, query.points)
+    return {"arms": list(map(_arm, arms)), "data": [{"key": key, "lines": found[key]} for key in keys]}
+
+
+def _arms(text: str) -> list[Arm]:
+    wanted = list(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    if not 2 <= len(wanted) <= MOST_JOBS:
+        raise Problem(422, f"jobs: name 2 to {MOST_JOBS} training jobs, with commas between; these are {len(wanted)}.")
+    jobs, missing = named(wanted)
+    if missing:
+        told = ", ".join(name[:60] for name in missing)
+        raise Problem(404, f"There are no training jobs {told}. GET /fine_tuning/jobs lists those there are.")
+    return arms_of(jobs)
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    return {
+        "name": arm.name,
+        "jobs": [job.public_id for job in arm.jobs],
+        "seeds": [seed_of(job) for job in arm.jobs],
+    }
+
+
+def _result(result: table.Result) -> dict[str, Any]:
+    return {
+        "seeds": [{"seed": seed, "value": value} for seed, value in result.seeds],
+        "mean": result.mean,
+        "difference": result.difference,
+    }
