@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import gc
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt
@@ -86,7 +87,19 @@ def run(
     """
     if any(row.setting == "conversation" for row, _ in tasks) and table.user is None:
         raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
-    return asyncio.run(_run(table, engine, tasks, turns, decoding, seed))
+    with _without_old_garbage():
+        return asyncio.run(_run(table, engine, tasks, turns, decoding, seed))
+
+
+@contextlib.contextmanager
+def _without_old_garbage() -> Iterator[None]:
+    """For the block, what lives already is not looked through for garbage: with torch imported one look takes a
+    quarter of a second, in which no attempt goes on."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 async def _run(
