@@ -176,16 +176,19 @@ class _Served:
             reply = httpx.request(method, f"{self.server.url}{path}", params=query, timeout=self.server.patience_s)
         except httpx.HTTPError as error:
             raise InfrastructureError(f"engine: {self.server.url}{path} gave no answer: {error}") from error
-        if reply.status_code == 404 and path in ("/sleep", "/wake_up"):
-            raise InputError(
-                f"engine: the vLLM server at {self.server.url} cannot sleep; start it with --enable-sleep-mode and "
-                "VLLM_SERVER_DEV_MODE=1 in its environment, or do not ask it to"
-            )
+        if reply.status_code == 404 and path in ("/sleep", "/wake_up", "/server_info"):
+            raise self._sleepless()
         if reply.status_code != 200:
             raise InfrastructureError(
                 f"engine: {self.server.url}{path} answered {reply.status_code}: {reply.text[:500]}"
             )
         return reply
+
+    def _sleepless(self) -> InputError:
+        return InputError(
+            f"engine: the vLLM server at {self.server.url} cannot sleep; start it with --enable-sleep-mode and "
+            "VLLM_SERVER_DEV_MODE=1 in its environment (on a GPU), or do not ask it to"
+        )
 
 
 class FullServer(_OfTrl, _Served):
@@ -212,7 +215,15 @@ class AdapterServer(_Served):
         (self._run,) = broadcast_object_list([os.urandom(4).hex()], from_process=0)
         self._published: list[str] = []
         self._asleep = False
-        self._sleep(True)
+        if server.sleep:
+            self._require_sleep()
+            self._sleep(True)
+
+    def _require_sleep(self) -> None:
+        """Raises InputError: a server without it answers `/sleep` as if it slept, and keeps its memory."""
+        told = self._asked("GET", "/server_info", config_format="json").json()
+        if not told.get("vllm_config", {}).get("model_config", {}).get("enable_sleep_mode"):
+            raise self._sleepless()
 
     def publish(self, step: int) -> None:
         from trl.experimental.async_grpo.async_grpo_trainer import save_lora_adapter

@@ -99,7 +99,7 @@ def test_a_step_ahead_is_one_policy_behind_and_its_gap_is_corrected_and_told(tmp
     [
         ({"/v1/load_lora_adapter": 404}, InputError, "VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
         ({"/v1/load_lora_adapter": 400}, InfrastructureError, "--max-loras 2"),
-        ({"/sleep": 404}, InputError, "--enable-sleep-mode"),
+        ({"/server_info": 404}, InputError, "--enable-sleep-mode"),
     ],
 )
 def test_a_server_that_cannot_is_told_apart(tmp_path, refuses, kind, words: str) -> None:
@@ -109,6 +109,18 @@ def test_a_server_that_cannot_is_told_apart(tmp_path, refuses, kind, words: str)
         with pytest.raises(kind, match=words):
             rl.train(one)
     closed(one)
+
+
+def test_a_server_that_only_says_that_it_sleeps_is_refused(tmp_path) -> None:
+    """Without --enable-sleep-mode vLLM answers `/sleep` with 200 and keeps its memory."""
+    known = VllmLike(small.saved(tmp_path / "model"), small.tokenizer().pad_token_id)
+    known.can_sleep = False
+    with served(known) as url:
+        one = job(tmp_path / "job", LORA, engine="vllm_server", server=VllmServer(url=url, sleep=True))
+        with pytest.raises(InputError, match="--enable-sleep-mode"):
+            rl.train(one)
+    closed(one)
+    assert "/sleep" not in {path for path, _ in known.log}
 
 
 SERVER = VllmServer(url="http://127.0.0.1:9")
