@@ -1,6 +1,6 @@
 """RL whose attempts vLLM itself draws: ids and log-probabilities of its replies, and each policy's adapter by its name.
 
-vLLM on the processor takes no weights over NCCL and cannot sleep, so full weights and sleep are not tried here.
+All weights reach it as files. vLLM on the processor takes none over NCCL and cannot sleep, so neither is tried here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from synthesis.llm import Endpoint  # noqa: E402
 from tests.real_server.conftest import Server, serving  # noqa: E402
 from tests.training import small  # noqa: E402
 from tests.training.engines.test_engine_server import LORA  # noqa: E402
-from tests.training.test_rl import closed, job, records  # noqa: E402
+from tests.training.test_rl import CFG, closed, job, records  # noqa: E402
 from training import rl  # noqa: E402
 from training.attempts import run, tries  # noqa: E402
-from training.config import Decoding  # noqa: E402
+from training.config import Decoding, Optimiser, Reinforcement  # noqa: E402
 from training.engines.served import ServedEngine  # noqa: E402
 from training.job import VllmServer  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
@@ -52,6 +52,28 @@ def policy_server(vllm_python: str, policy_folder: Path) -> Iterator[Server]:
     with serving(vllm_python, policy_folder, OPTIONS, names=("policy",), key="",
                  VLLM_ALLOW_RUNTIME_LORA_UPDATING="1", VLLM_SERVER_DEV_MODE="1") as running:  # fmt: skip
         yield running
+
+
+@pytest.fixture
+def rewarded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an untrained model does, its attempts earn different rewards: each step changes the weights."""
+    monkeypatch.setattr(
+        "training.step.scored", lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
+    )
+
+
+def trained(folder: Path, cfg: Reinforcement, server: Server) -> dict[int, dict[str, float]]:
+    """Values by step of a whole job of three steps."""
+    one = job(folder / "job", cfg, engine="vllm_server", server=VllmServer(url=server.url))
+    ended, _ = rl.train(one)
+    closed(one)
+    assert ended == "done"
+    told = records(one.folder)
+    values = {record.step: record.values for record in told if record.kind == "values" and "reward" in record.values}
+    assert sorted(values) == [1, 2, 3]
+    assert all(step["grad_norm"] > 0 for step in values.values())
+    assert not any(math.isnan(step["sampling_gap"]) for step in values.values())
+    return values
 
 
 def logs_of(ids: list[int], own: list[int], temperature: float) -> list[float]:
@@ -86,30 +108,30 @@ def test_a_context_that_the_model_cannot_hold_ends_the_attempt_as_too_long(polic
 
 
 def test_each_policy_is_an_adapter_and_its_draws_have_the_trainers_probabilities(
-    policy_server: Server, policy_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    policy_server: Server, policy_folder: Path, tmp_path: Path, rewarded: None
 ) -> None:
-    monkeypatch.setattr(
-        "training.step.scored", lambda attempt, *_: AttemptReward(reward=attempt.turns[0].completion_ids[0] % 5 / 4)
-    )
     (tmp_path / "model").symlink_to(policy_folder)
-    one = job(tmp_path / "job", LORA, engine="vllm_server", server=VllmServer(url=policy_server.url))
-    ended, _ = rl.train(one)
-    closed(one)
-    assert ended == "done"
-    told = records(one.folder)
-    values = {record.step: record.values for record in told if record.kind == "values" and "reward" in record.values}
-    assert sorted(values) == [1, 2, 3]
-    assert all(step["grad_norm"] > 0 for step in values.values())
-    assert not any(math.isnan(step["sampling_gap"]) for step in values.values())
+    values = trained(tmp_path, LORA, policy_server)
     # Each step's weights arrived: at these rates another policy's gap is a hundred times as large.
     assert max(step["sampling_gap"] for step in values.values()) < 1e-3
     for step in values:
-        lines = read_rollouts(one.folder / f"rollouts/step-{step:06d}.jsonl.gz")
+        lines = read_rollouts(tmp_path / f"job/rollouts/step-{step:06d}.jsonl.gz")
         assert {line["policy_step"] for line in lines} == {step - 1}
     with urllib.request.urlopen(f"{policy_server.url}/models", timeout=10) as reply:
         names = [model["id"] for model in json.load(reply)["data"]]
     assert names[0] == "policy"
     assert len(names) == 2, "earlier policies are unloaded"
+
+
+def test_all_weights_reach_it_as_files_between_steps(
+    policy_server: Server, policy_folder: Path, tmp_path: Path, rewarded: None
+) -> None:
+    (tmp_path / "model").symlink_to(policy_folder)
+    full = CFG.model_copy(
+        update={"steps": 3, "optimiser": Optimiser(learning_rate=3e-3, micro_batch=16), "evaluation": LORA.evaluation}
+    )
+    values = trained(tmp_path, full, policy_server)
+    assert max(step["sampling_gap"] for step in values.values()) < 1e-3
 
 
 def test_a_server_that_cannot_sleep_is_refused_with_what_to_do(

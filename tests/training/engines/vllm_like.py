@@ -56,6 +56,12 @@ class VllmLike:
                 self.models[body["lora_name"]] = PeftModel.from_pretrained(self._base(), body["lora_path"]).eval()
             elif path == "/v1/unload_lora_adapter":
                 self.models.pop(body["lora_name"], None)
+            elif path == "/collective_rpc":
+                place = body["kwargs"]["weights_path"]
+                self.log[-1] = (path, place)
+                self.models["base"] = AutoModelForCausalLM.from_pretrained(place).eval()
+            elif path == "/reset_prefix_cache":
+                return 200, ""
             elif path in ("/sleep", "/wake_up"):
                 self.asleep = path == "/sleep"
             else:
