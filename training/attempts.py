@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+import gc
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt
@@ -34,6 +35,16 @@ class TaskAttempt:
     @property
     def group(self) -> str:
         return f"{self.row.setting}:{self.row.id}"
+
+
+@dataclass(frozen=True)
+class Try:
+    """An attempt that is to be made. `seed`, the row and `ordinal` decide its draws."""
+
+    row: TaskRow
+    ordinal: int
+    turns: int
+    seed: str
 
 
 @dataclass(frozen=True)
@@ -84,51 +95,85 @@ def run(
     One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
     Raises InputError: a conversation and nobody plays the user.
     """
-    if any(row.setting == "conversation" for row, _ in tasks) and table.user is None:
-        raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
-    return asyncio.run(_run(table, engine, tasks, turns, decoding, seed))
+    done: dict[int, TaskAttempt] = {}
+    flow(table, engine, [Try(row, number, turns, seed) for row, number in tasks], decoding, done.__setitem__)
+    return [done[place] for place in sorted(done)]
 
 
-async def _run(
+def flow(
     table: Table,
     engine: GenerationEngine,
-    tasks: Sequence[tuple[TaskRow, int]],
-    turns: int,
+    work: Sequence[Try],
     decoding: Decoding,
-    seed: str,
-) -> list[TaskAttempt]:
+    done: Callable[[int, TaskAttempt], None],
+    begins: Callable[[int], bool] = lambda place: True,
+) -> None:
+    """Make attempts as `run` does and hand each over (its place in the work, the attempt) when it has ended.
+
+    `begins` is asked before each one, in the work's order; once it says no, none is begun any more. What `done` raises
+    ends all. Raises as `run`.
+    """
+    if any(one.row.setting == "conversation" for one in work) and table.user is None:
+        raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
+    with _without_old_garbage():
+        asyncio.run(_flow(table, engine, work, decoding, done, begins))
+
+
+@contextlib.contextmanager
+def _without_old_garbage() -> Iterator[None]:
+    """For the block, what lives already is not looked through for garbage: with torch imported one look takes a
+    quarter of a second, in which no attempt goes on."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+
+
+async def _flow(
+    table: Table,
+    engine: GenerationEngine,
+    work: Sequence[Try],
+    decoding: Decoding,
+    done: Callable[[int, TaskAttempt], None],
+    begins: Callable[[int], bool],
+) -> None:
     openings = Openings(table.tokenizer)
     kind = TurnPolicy if table.thinking == "stripped" else TokenPolicy
-    policies = [kind(engine, table.tokenizer, decoding, f"{seed}:{row.id}:{n}", openings) for row, n in tasks]
+    policies: dict[int, TokenPolicy] = {}
     stop = asyncio.Event()
-    done: dict[int, Attempt] = {}
-    talks = any(row.setting == "conversation" for row, _ in tasks)
-    judged = any(may_be_judged(row.rollout.checks) for row, _ in tasks)
+    talks = any(one.row.setting == "conversation" for one in work)
+    judged = any(may_be_judged(one.row.rollout.checks) for one in work)
     asked = table.user if talks else None, table.judge if judged else None
     async with engine.open(), _asked(asked[0]) as player, _asked(asked[1]) as judge:
-        plans = (
-            # The attempt comes back under its place; which try at the task it is stands beside it.
-            Plan(
-                row.rollout,
-                policy,
-                _setting(table.limits, row, turns),
-                _user(row, player, table.user),
-                ordinal=place,
-                judge=judge,
-            )
-            for place, ((row, _), policy) in enumerate(zip(tasks, policies, strict=True))
-        )
+
+        def plans() -> Iterator[Plan]:
+            for place, one in enumerate(work):
+                if not begins(place):
+                    return
+                seed = f"{one.seed}:{one.row.id}:{one.ordinal}"
+                policies[place] = kind(engine, table.tokenizer, decoding, seed, openings)
+                # The attempt comes back under its place; which try at the task it is stands beside it.
+                yield Plan(
+                    one.row.rollout,
+                    policies[place],
+                    _setting(table.limits, one.row, one.turns),
+                    _user(one.row, player, table.user),
+                    ordinal=place,
+                    judge=judge,
+                )
+
         watch = asyncio.create_task(_watch(table.stopped, stop))
         try:
-            async for attempt in run_attempts(table.sandbox, plans, at_once=table.limits.at_once, stop=stop):
-                done[attempt.ordinal] = attempt
+            async with contextlib.aclosing(
+                run_attempts(table.sandbox, plans(), at_once=table.limits.at_once, stop=stop)
+            ) as made:
+                async for attempt in made:
+                    place, one = attempt.ordinal, work[attempt.ordinal]
+                    told = attempt.model_copy(update={"ordinal": one.ordinal})
+                    done(place, TaskAttempt(one.row, one.ordinal, told, policies.pop(place).trace))
         finally:
             watch.cancel()
-    return [
-        TaskAttempt(row, number, done[place].model_copy(update={"ordinal": number}), policy.trace)
-        for place, ((row, number), policy) in enumerate(zip(tasks, policies, strict=True))
-        if place in done
-    ]
 
 
 def _setting(limits: Attempts, row: TaskRow, turns: int) -> AttemptSetting:

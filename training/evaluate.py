@@ -12,6 +12,7 @@ from training.attempts import Table, TaskAttempt, run, tries
 from training.config import Decoding, Evaluation, Masking
 from training.dataset import TaskRow
 from training.engines.local import TransformersEngine
+from training.policy import GenerationEngine
 from training.rewards import scored
 from training.step import Ranks, StepStopped
 from training.step_record import Judged, values_of
@@ -119,11 +120,20 @@ def attempt_all(
 ) -> list[TaskAttempt]:
     """Attempts with a model whose tokens the table's engine draws; without one the model itself, which is in evaluation
     mode meanwhile. `policy_step`: how many updates it has had."""
+    with generating(table, model, decoding, name, policy_step) as engine:
+        return run(table, engine, work, turns=turns, decoding=decoding, seed=seed)
+
+
+@contextlib.contextmanager
+def generating(
+    table: Table, model: Any, decoding: Decoding, name: str, policy_step: int = 0
+) -> Iterator[GenerationEngine]:
+    """What draws a model's tokens in attempts, for the block: see `attempt_all`."""
     told = model.generation_config.eos_token_id
     ends = frozenset({table.tokenizer.eos_token_id, *([told] if isinstance(told, int) else told or [])})
     if table.engine is not None:
-        made = table.engine(decoding, ends, name, policy_step)
-        return run(table, made, work, turns=turns, decoding=decoding, seed=seed)
+        yield table.engine(decoding, ends, name, policy_step)
+        return
     own = TransformersEngine(
         model,
         name=name,
@@ -135,15 +145,9 @@ def attempt_all(
         half=table.half,
         policy_step=policy_step,
     )
-    with _evaluating(model):
-        return run(table, own, work, turns=turns, decoding=decoding, seed=seed)
-
-
-@contextlib.contextmanager
-def _evaluating(model: Any) -> Iterator[None]:
     was = model.training
     model.eval()
     try:
-        yield
+        yield own
     finally:
         model.train(was)

@@ -17,7 +17,7 @@ from training.attempts import Table, TaskAttempt
 from training.config import Correction, EngineKind, Masking, Reinforcement
 from training.dataset import TaskRow
 from training.engines.ahead import NextStep
-from training.engines.choice import engine_errors, policy_engine, require_engine
+from training.engines.choice import copied_by_trl, engine_errors, policy_engine, require_engine
 from training.engines.weights import PolicyEngine
 from training.evaluate import Result, attempt_all, evaluate
 from training.job import VllmServer
@@ -234,7 +234,7 @@ def _arguments(job: ReinforcementJob) -> GRPOConfig:
 
 def _engine(job: ReinforcementJob) -> dict[str, Any]:
     """TRL's settings of a vLLM engine that it copies all weights to."""
-    if job.engine == "transformers" or (job.engine == "vllm_server" and job.cfg.tuning.kind == "lora"):
+    if not copied_by_trl(job.cfg, job.engine, job.server):
         return {}
     if job.engine == "vllm_server":
         assert job.server is not None

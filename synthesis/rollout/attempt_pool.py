@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -27,7 +27,7 @@ async def run_attempts(
     on_step: OnStep | None = None,
     on_acted: OnActed | None = None,
     stop: asyncio.Event | None = None,
-) -> AsyncIterator[Attempt]:
+) -> AsyncGenerator[Attempt, None]:
     """Make the planned attempts, `at_once` of them at a time, and yield each when it has ended.
 
     `plans` is read as attempts are started, so it may be long. `on_start(plan, state)` is awaited with the encoded

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
+import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from types import TracebackType
 from typing import Any, NamedTuple
 
@@ -20,6 +23,11 @@ from synthesis.runtime.process import Child
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
+AT_ONCE_S = 0.0003
+"""A loop itself waits so long for a reply, before it goes on with others: most calls are over sooner than it would come
+back to them, and what they took is then known exactly."""
+SELECTABLE = 1024
+"""Handles below it can be waited for to the microsecond."""
 _OURS = ("closed", "sandbox")
 """Reasons of a loss that say nothing about the program."""
 
@@ -36,6 +44,8 @@ class Link:
         self.sending_seconds = 0.0
         """How long the child took to read a large request: that counts against its answer."""
         self.lost: EpisodeLost | None = None
+        self.told: Callable[[], None] | None = None
+        """Called when the child is let go of: whoever waits for its socket would hear nothing any more."""
 
     def send(self, payload: bytes) -> None:
         """Send one request. Raises EpisodeLost."""
@@ -57,14 +67,18 @@ class Link:
 
     def ask(self, body: str) -> dict[str, Any]:
         """Send a request of this body, and give the checked reply. Raises EpisodeLost."""
-        self.number += 1
-        self.send(f'{{"id":{self.number},{body}}}'.encode("ascii"))
+        self.begin(body)
         return self.receive(self.number)
 
-    def receive(self, number: int) -> dict[str, Any]:
-        """The checked reply to a request. Raises EpisodeLost."""
+    def begin(self, body: str) -> None:
+        """Send a request of this body; `receive` takes the reply. Raises EpisodeLost."""
+        self.number += 1
+        self.send(f'{{"id":{self.number},{body}}}'.encode("ascii"))
+
+    def receive(self, number: int, since: float | None = None) -> dict[str, Any]:
+        """The checked reply to a request, waited for since then (now, if not told). Raises EpisodeLost."""
         limits = self.limits
-        started = time.monotonic()
+        started = time.monotonic() if since is None else since
         try:
             data = self._frame(limits)
             if data[:8] == b'{"lost":':
@@ -105,7 +119,7 @@ class Link:
             elif reason == "time":
                 detail = detail or f"no answer within {self.limits.call_seconds:g} seconds"
             self.lost = (SandboxLost if reason in _OURS else ProgramEnded)(reason, detail)
-            self.child.kill()
+            self._let_go()
         return type(self.lost)(self.lost.reason, self.lost.detail)
 
     @property
@@ -116,7 +130,12 @@ class Link:
     def close(self) -> None:
         if self.lost is None:
             self.lost = SandboxLost("closed")
-            self.child.kill()
+            self._let_go()
+
+    def _let_go(self) -> None:
+        self.child.kill()
+        if self.told is not None:
+            self.told()
 
 
 def _told(data: bytes) -> tuple[str, str]:
@@ -125,6 +144,45 @@ def _told(data: bytes) -> tuple[str, str]:
     if data == b'{"lost":"too_large"}':
         return "memory", "its state outgrew the largest frame"
     return "protocol", "an unknown notice"
+
+
+def _tell(loop: asyncio.AbstractEventLoop, hear: Callable[[], None]) -> None:
+    with contextlib.suppress(RuntimeError):
+        # The loop may be closed by now, and nobody waits.
+        loop.call_soon_threadsafe(hear)
+
+
+async def replied(link: Link) -> bool:
+    """Wait for the child, at most its time for a call: whether a whole reply can be read at once."""
+    sock = link.child.sock
+    handle = sock.fileno()
+    if handle < 0:
+        return False
+    if handle < SELECTABLE and select.select([handle], [], [], AT_ONCE_S)[0]:
+        return wire.is_whole(sock)
+    loop = asyncio.get_running_loop()
+    heard = loop.create_future()
+
+    def hear() -> None:
+        # Here and now: once the socket is closed its number may be another's.
+        loop.remove_reader(handle)
+        if not heard.done():
+            heard.set_result(None)
+
+    def give_up() -> None:
+        hear()
+        link.lose("time")
+
+    loop.add_reader(handle, hear)
+    late = loop.call_later(link.limits.call_seconds, give_up)
+    link.told = partial(_tell, loop, hear)
+    try:
+        await heard
+    finally:
+        link.told = None
+        late.cancel()
+        loop.remove_reader(handle)
+    return link.lost is None and wire.is_whole(sock)
 
 
 class _MadeCall(NamedTuple):
@@ -136,7 +194,11 @@ class _MadeCall(NamedTuple):
 
     @property
     def body(self) -> str:
-        return f'"op":"call","tool":{self.tool},"args":{self.arguments}'
+        return _call_body(self.tool, self.arguments)
+
+
+def _call_body(tool: str, arguments: str) -> str:
+    return f'"op":"call","tool":{tool},"args":{arguments}'
 
 
 class Episode:
@@ -169,6 +231,47 @@ class Episode:
         Raises ProgramEnded (the program ended its process) and SandboxLost. A process that SIGKILL ended is made
         again once, with the calls so far: only if that happens again is it the program's doing.
         """
+        spelled = self._spelled(tool, args)
+        if isinstance(spelled, CallResult):
+            return spelled
+        with self._lock:
+            started = time.perf_counter_ns()
+            return self._result(*spelled, self._exchange(_call_body(*spelled)), started)
+
+    async def call_from_loop(
+        self, tool: str, args: dict[str, Any], in_thread: Callable[[Callable[[], CallResult]], Awaitable[CallResult]]
+    ) -> CallResult:
+        """`call` for an event loop, which goes on meanwhile. Only what may block is handed to `in_thread`: arguments or
+        a result of more than one datagram, and an ending. One call at a time; one that is cancelled ends the episode.
+        """
+        spelled = self._spelled(tool, args)
+        if isinstance(spelled, CallResult):
+            return spelled
+        body = _call_body(*spelled)
+        if wire.STREAM or len(body) >= wire.PART - 64:
+            return await in_thread(lambda: self.call(tool, args))
+        link, started, since, whole = self._link, time.perf_counter_ns(), time.monotonic(), False
+
+        def finish() -> CallResult:
+            with self._lock:
+                try:
+                    reply = link.receive(link.number, since)
+                except ProgramEnded as error:
+                    reply = self._again(error, body)
+                return self._result(*spelled, reply, started)
+
+        try:
+            with contextlib.suppress(ProgramEnded):
+                # `finish` comes upon it again.
+                link.begin(body)
+                whole = await replied(link)
+            return finish() if whole else await in_thread(finish)
+        except asyncio.CancelledError:
+            link.lose("closed", "interrupted")
+            raise
+
+    def _spelled(self, tool: str, args: dict[str, Any]) -> tuple[str, str] | CallResult:
+        """(the tool's name, its arguments) as JSON; or what the call comes to, where none is to be made."""
         try:
             name, arguments = _encode(tool), _encode(args)
         except (TypeError, ValueError, RecursionError) as error:
@@ -176,18 +279,16 @@ class Episode:
         if len(arguments) > self._link.limits.frame_bytes:
             return _bad(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
         refused = self._refusal(tool, args) if self._refusal is not None else None
-        if refused is not None:
-            return refused
-        with self._lock:
-            started = time.perf_counter_ns()
-            reply = self._exchange(f'"op":"call","tool":{name},"args":{arguments}')
-            duration_us = (time.perf_counter_ns() - started) // 1_000
-            try:
-                result = frames.call_result(reply, duration_us)
-            except frames.BadFrame as error:
-                raise self._link.lose("protocol", str(error)) from None
-            self._calls.append(_MadeCall(name, arguments, result.patch))
-            return result
+        return (name, arguments) if refused is None else refused
+
+    def _result(self, name: str, arguments: str, reply: dict[str, Any], started: int) -> CallResult:
+        duration_us = (time.perf_counter_ns() - started) // 1_000
+        try:
+            result = frames.call_result(reply, duration_us)
+        except frames.BadFrame as error:
+            raise self._link.lose("protocol", str(error)) from None
+        self._calls.append(_MadeCall(name, arguments, result.patch))
+        return result
 
     def state(self) -> State:
         """The encoded state. Raises EpisodeLost, or StateError when it has no encoding."""
@@ -240,8 +341,12 @@ class Episode:
         try:
             return self._link.ask(body)
         except ProgramEnded as error:
-            if error.reason != "killed":
-                raise
+            return self._again(error, body)
+
+    def _again(self, error: ProgramEnded, body: str) -> dict[str, Any]:
+        """The reply of a fresh process, where something killed the one that was asked."""
+        if error.reason != "killed":
+            raise error
         self._restart()
         return self._link.ask(body)
 

@@ -46,8 +46,8 @@ MODEL = "policy"
 
 
 @contextlib.contextmanager
-def server(told: dict[str, Any]) -> Iterator[str]:
-    """The address of a server that plays `turns` (ids), for the block."""
+def server(told: dict[str, Any]) -> Iterator[tuple[str, int]]:
+    """(address, process) of a server that plays `turns` (ids), for the block."""
     command = [sys.executable, "-m", "tests.benchmarks.engine_server"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
@@ -55,7 +55,7 @@ def server(told: dict[str, Any]) -> Iterator[str]:
     try:
         process.stdin.write(json.dumps(told) + "\n")
         process.stdin.flush()
-        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+        yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1", process.pid
     finally:
         process.communicate()
 
@@ -100,6 +100,12 @@ def processor() -> float:
     return spent.ru_utime + spent.ru_stime
 
 
+def processor_of(process: int) -> float:
+    """Seconds of processor time of another process."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def measure(options: argparse.Namespace) -> dict[str, Any]:
     sandbox = default_sandbox()
     tokenizer = tokenizer_of([lesson.trl() for lesson in teach(sandbox, draw_tasks(7, 6), 7, careless=0.5)])
@@ -111,14 +117,14 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "turns": turns, "end": tokenizer.eos_token_id, "latency_s": latency, "tokens_per_s": options.tokens_per_s
     }  # fmt: skip
     table = Table(sandbox, tokenizer, Attempts(at_once=options.at_once, deadline_s=600))
-    with server(told) as url:
+    with server(told) as (url, process):
         attempts(table, url, row, options, min(options.attempts, 8))
-        before, spent, started = resident(), processor(), time.perf_counter()
-        profile = cProfile.Profile() if options.profile else contextlib.nullcontext()
+        before, spent, served, started = resident(), processor(), processor_of(process), time.perf_counter()
+        profile = cProfile.Profile(time.thread_time) if options.profile else contextlib.nullcontext()
         with profile:
             made = attempts(table, url, row, options, options.attempts)
         seconds = time.perf_counter() - started
-        spent = processor() - spent
+        spent, served = processor() - spent, processor_of(process) - served
     if options.profile:
         pstats.Stats(profile).sort_stats(options.profile).print_stats(45)  # type: ignore[arg-type]
     unsolved = [f"{one.attempt.outcome} {one.attempt.note}" for one in made if one.attempt.outcome != "solved"]
@@ -139,6 +145,7 @@ def measure(options: argparse.Namespace) -> dict[str, Any]:
         "actual_s": seconds,
         "efficiency": ideal / seconds,
         "cpu_ms_a_turn": spent / count * 1e3,
+        "server_cpu_ms_a_turn": served / count * 1e3,
         "rank_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024 - before,
     }
 

@@ -8,7 +8,9 @@ reward on them, and that is no fault. SFT is stopped half way and gone on from i
 ended with; what RL ended with is served and asked. Every part runs as a process of its own, as workers start it.
 
 Exit 3 with a sentence where there is no GPU. `--tiny` runs the same path anywhere with the demo's own model, on a CPU
-with transformers in vLLM's place: its figures say nothing of a GPU. The last line of output is one JSON object.
+with transformers in vLLM's place: its figures say nothing of a GPU. With `--engine vllm_server` a vLLM server draws
+RL's attempts and gets all weights between steps; it is started by `vllm`, or what ENVARIUM_VLLM names. The last line of
+output is one JSON object.
 """
 
 from __future__ import annotations
@@ -16,18 +18,22 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
+import socket
 import statistics
 import subprocess
 import sys
 import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from training.config import EngineKind
 from training.job import JOB, RECORD, STOP, Exit
 from training.worker import machine
 
@@ -39,6 +45,7 @@ SIZES: dict[str, dict[str, int]] = {
 }
 """Layers of Qwen3's models, by billions of parameters; the vocabulary is the demo's, so each is somewhat smaller."""
 WINDOW = 4096
+VLLM_START_S = 900.0
 ASKED, AT_ONCE, REPLY_TOKENS = 64, 16, 64
 
 
@@ -171,6 +178,46 @@ def carried_out(folder: Path, name: str, expected: Exit = Exit.DONE, stop_at: in
         raise SystemExit(f"{name} ended with {process.returncode}, not {expected.name.lower()}:\n{tail}")
 
 
+@contextmanager
+def drawing_server(folder: Path, engine: str) -> Iterator[None]:
+    """vLLM with the model that RL begins with, known to the job, for the block; nothing with another engine."""
+    if engine != "vllm_server":
+        yield
+        return
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{probe.getsockname()[1]}"
+    command = [os.environ.get("ENVARIUM_VLLM") or "vllm", "serve", str(folder / "sft" / "model"), "--host", "127.0.0.1",
+               "--port", url.rpartition(":")[2], "--logprobs-mode", "processed_logprobs"]  # fmt: skip
+    transfer = ["--weight-transfer-config", '{"backend": "nccl"}'] if machine.gpus() else []
+    environment = os.environ | {"VLLM_SERVER_DEV_MODE": "1"}
+    log = folder / "vllm.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [*command, *transfer], stdout=out, stderr=out, env=environment, start_new_session=True
+        )
+    try:
+        until = time.monotonic() + VLLM_START_S
+        while not answers(f"{url}/health"):
+            if process.poll() is not None or time.monotonic() > until:
+                raise SystemExit(f"vLLM does not answer:\n{log.read_text(errors='replace')[-3_000:]}")
+            time.sleep(0.5)
+        rewrite(folder / "rl", server={"url": url})
+        yield
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        process.wait()
+
+
+def answers(url: str) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5):
+            return True
+    except OSError:
+        return False
+
+
 def figures(folder: Path, seconds: float, peak: PeakMemory) -> dict[str, Any]:
     """What a job's record comes to."""
     steps = values_of(folder)
@@ -240,7 +287,7 @@ def served(folder: Path, kind: str) -> dict[str, Any]:
 
 def smoke(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
     """All of it; returns the figures."""
-    engine = "vllm" if "vllm" in machine.engines() and not given.tiny else "transformers"
+    engine = given.engine or ("vllm" if "vllm" in machine.engines() and not given.tiny else "transformers")
     told: dict[str, Any] = {"gpus": machine.gpus(), "software": machine.software(), "engine": engine}
     told["model"] = prepare(folder, given, engine)
     half = max(1, given.steps // 2)
@@ -251,7 +298,7 @@ def smoke(folder: Path, given: argparse.Namespace) -> dict[str, Any]:
         rewrite(folder / "sft", resume=True)
         carried_out(folder, "sft")
     told["resumed_from"] = stopped
-    with measured(folder, told, "rl"):
+    with drawing_server(folder, engine), measured(folder, told, "rl"):
         carried_out(folder, "rl")
     saved = folder / "rl" / "model"
     told["saved_bytes"] = sum(path.stat().st_size for path in saved.iterdir())
@@ -268,6 +315,9 @@ def main() -> int:
     parser.add_argument("--rl-steps", type=int, default=20)
     parser.add_argument("--each", type=int, default=60, help="tasks of each of the demo's environments")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--engine", choices=get_args(EngineKind), help="what draws RL's attempts; else vLLM if it is here"
+    )
     parser.add_argument("--tiny", action="store_true", help="the path alone, anywhere, with the demo's model")
     parser.add_argument("--json", action="store_true")
     given = parser.parse_args()

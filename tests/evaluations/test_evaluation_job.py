@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
+import math
+import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 pytest.importorskip("torch")
 
-from synthesis.contracts import Attempt
 from synthesis.errors import InputError
 from synthesis.rollout import Plan, RandomPolicy, ReferencePolicy, run_attempts
 from synthesis.runtime import default_sandbox
 from tests.training import small
-from training.attempts import TaskAttempt
+from training.attempts import TaskAttempt, Try
 from training.config import EvaluationJob, read_config
 from training.evaluation.job import Attempting, Evaluation, carry_out
-from training.evaluation.plan import PlannedReport, reports
+from training.evaluation.plan import reports
 from training.metrics import Artefact, Event, Position, Values, Writer, read
 from training.policy import Trace
 from training.step import TooManyLost
@@ -29,25 +33,31 @@ CFG = EvaluationJob(repeats=2, horizons=(1, 3), report_every=3)
 ROWS = small.rows(1)
 
 
-async def _made(report: PlannedReport, lost: Callable[[int], bool]) -> list[Attempt]:
+def attempting(lost: Callable[[int], bool] = lambda place: False, slow: int | None = None) -> Attempting:
+    """Known references in the place of a model, but for the first try at each task. `slow` ends last of all."""
     references = {task.rollout.key: task.reference for task in small.tasks(1)}
-    plans = [
-        Plan(row.rollout, ReferencePolicy(references[row.id]) if ordinal else RandomPolicy(seed=1), ordinal=place)
-        for place, (row, ordinal) in enumerate(report.work)
-    ]
-    done = {attempt.ordinal: attempt async for attempt in run_attempts(default_sandbox(), plans)}
-    fate = {"outcome": "infra_error", "reward": None, "note": "the sandbox was killed"}
-    return [done[place].model_copy(update=fate if lost(place) else {}) for place in range(len(plans))]
 
+    async def make(work: Sequence[Try], done: Callable[..., None], begins: Callable[[int], bool]) -> None:
+        plans = (
+            Plan(
+                one.row.rollout,
+                ReferencePolicy(references[one.row.id]) if one.ordinal else RandomPolicy(seed=1),
+                ordinal=place,
+            )
+            for place, one in itertools.takewhile(lambda each: begins(each[0]), enumerate(work))
+        )
+        fate = {"outcome": "infra_error", "reward": None, "note": "the sandbox was killed"}
+        late = []
+        async with contextlib.aclosing(run_attempts(default_sandbox(), plans)) as made:
+            async for attempt in made:
+                place, one = attempt.ordinal, work[attempt.ordinal]
+                told = attempt.model_copy(update={"ordinal": one.ordinal} | (fate if lost(place) else {}))
+                given = place, TaskAttempt(one.row, one.ordinal, told, Trace())
+                late.append(given) if place == slow else done(*given)
+        for given in late:
+            done(*given)
 
-def attempting(lost: Callable[[int], bool] = lambda place: False) -> Attempting:
-    """Known references in the place of a model, but for the first try at each task."""
-
-    def make(report: PlannedReport) -> list[TaskAttempt]:
-        done = asyncio.run(_made(report, lost))
-        return [TaskAttempt(row, n, attempt, Trace()) for (row, n), attempt in zip(report.work, done, strict=True)]
-
-    return make
+    return lambda *given: asyncio.run(make(*given))
 
 
 def never() -> bool:
@@ -69,9 +79,9 @@ def test_every_task_is_tried_as_often_as_asked_at_every_horizon() -> None:
 
 
 def test_it_goes_on_behind_the_reports_that_are_there(tmp_path: Path) -> None:
-    planned, stops = reports(CFG, ROWS), iter([False, False, True])
+    planned, asked = reports(CFG, ROWS), itertools.count()
     with Writer(tmp_path / "record.jsonl") as writer:
-        job = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, lambda: next(stops))
+        job = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, lambda: next(asked) >= 5)
         assert carry_out(job) == ("stopped", 1), "it was told to stop within the second report, which is dropped"
     with Writer(tmp_path / "record.jsonl") as writer:
         again = Evaluation(CFG, tmp_path, ROWS, attempting(), writer, never, reported=1)
@@ -104,3 +114,26 @@ def test_lost_attempts_have_no_reward_and_too_many_are_not_reported(tmp_path: Pa
         with pytest.raises(TooManyLost, match=r"2 of 3 attempts .* None of them was counted"):
             carry_out(Evaluation(allowed, other, ROWS, attempting(lambda place: place < 2), writer, never))
         assert not list(other.glob("rollouts/*"))
+
+
+def test_no_attempt_waits_for_a_reports_last_one_and_reports_come_in_their_order(tmp_path: Path) -> None:
+    """The first report's slow attempt ends behind all others: they were made meanwhile, and come after it."""
+    planned = reports(CFG, ROWS)
+    with Writer(tmp_path / "record.jsonl") as writer:
+        job = Evaluation(CFG, tmp_path, ROWS, attempting(slow=1), writer, never)
+        assert carry_out(job) == ("done", len(planned))
+    made = [record.step for record in read(tmp_path / "record.jsonl", Position())[0] if isinstance(record, Artefact)]
+    assert made == [report.number for report in planned]
+    for report in planned:
+        lines = read_rollouts(tmp_path / f"rollouts/step-{report.number:06d}.jsonl.gz")
+        assert [(line["row"], line["ordinal"]) for line in lines] == [(row.id, n) for row, n in report.work]
+
+
+def test_out_of_time_it_ends_the_reports_that_it_began(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([0.0, 0.0, math.inf])
+    told = SimpleNamespace(monotonic=lambda: next(clock), perf_counter=time.perf_counter)
+    monkeypatch.setattr("training.evaluation.job.time", told)
+    with Writer(tmp_path / "record.jsonl") as writer:
+        job = Evaluation(CFG, tmp_path, ROWS, attempting(slow=0), writer, never)
+        assert carry_out(job) == ("out_of_time", 2)
+    assert len(list(tmp_path.glob("rollouts/*"))) == 2

@@ -70,13 +70,13 @@ def model_folder(vllm_python: str, tmp_path_factory: pytest.TempPathFactory) -> 
 @pytest.fixture(scope="session")
 def server(vllm_python: str, model_folder: Path) -> Iterator[Server]:
     """Chat completions with tool calls and structured output."""
-    with _serving(vllm_python, model_folder, CHAT) as running:
+    with serving(vllm_python, model_folder, CHAT) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
 def embedding_server(vllm_python: str, model_folder: Path) -> Iterator[Server]:
-    with _serving(vllm_python, model_folder, ("--runner", "pooling", "--convert", "embed")) as running:
+    with serving(vllm_python, model_folder, ("--runner", "pooling", "--convert", "embed")) as running:
         yield running
 
 
@@ -87,23 +87,31 @@ def sandbox() -> Iterator[Sandbox]:
     made.close()
 
 
-def _environment() -> dict[str, str]:
+def _environment(**more: str) -> dict[str, str]:
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("OPENAI_", "PYTHON", "VLLM_"))}
-    return kept | OFFLINE | {"PYTHONPATH": str(Path(__file__).parent)}
+    return kept | OFFLINE | {"PYTHONPATH": str(Path(__file__).parent)} | more
 
 
 @contextlib.contextmanager
-def _serving(python: str, folder: Path, options: tuple[str, ...]) -> Iterator[Server]:
+def serving(
+    python: str,
+    folder: Path,
+    options: tuple[str, ...],
+    names: tuple[str, ...] = Server.names,
+    key: str = KEY,
+    **more: str,
+) -> Iterator[Server]:
+    """vLLM with a folder's model, for the block; `more` stands in its environment."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    made = Server(f"http://127.0.0.1:{port}/v1")
-    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder), "--api-key", KEY,
-               "--served-model-name", *made.names, "--host", "127.0.0.1", "--port", str(port),
-               "--dtype", "bfloat16", "--enforce-eager", *options]  # fmt: skip
+    made = Server(f"http://127.0.0.1:{port}/v1", names)
+    command = [python, "-m", "vllm.entrypoints.openai.api_server", "--model", str(folder),
+               *(["--api-key", key] if key else []), "--served-model-name", *made.names, "--host", "127.0.0.1",
+               "--port", str(port), "--dtype", "bfloat16", "--enforce-eager", *options]  # fmt: skip
     log = folder / f"server-{port}.log"
     with log.open("wb") as out:
-        process = subprocess.Popen(command, stdout=out, stderr=out, env=_environment(), start_new_session=True)
+        process = subprocess.Popen(command, stdout=out, stderr=out, env=_environment(**more), start_new_session=True)
     try:
         _wait(process, f"http://127.0.0.1:{port}/health", log)
         yield made

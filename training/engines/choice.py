@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from synthesis.errors import InfrastructureError, InputError
 from training.config import EngineKind, Reinforcement
 from training.engines import weights
@@ -16,11 +18,13 @@ from training.job import VllmServer
 
 def require_engine(cfg: Reinforcement, engine: EngineKind, server: VllmServer | None) -> None:
     """Raises InputError: the engine cannot be used here, or not in this way."""
-    installed = importlib.util.find_spec("vllm") is not None
-    if engine == "vllm" and not installed:
+    if engine == "vllm" and importlib.util.find_spec("vllm") is None:
         raise InputError("engine: vllm is not installed here; install it, or take `transformers`")
-    if engine == "vllm_server":
-        _require_server(cfg, server, installed)
+    if engine == "vllm_server" and server is None:
+        raise InputError(
+            "engine: no vLLM server is known here; start the worker with --vllm-server and its address, or "
+            "take another engine"
+        )
     if cfg.attempts.ahead and (engine != "vllm_server" or server is None or server.sleep):
         raise InputError(
             "attempts.ahead: attempts are made while the model learns, so they need a vLLM server on GPUs of its own; "
@@ -28,25 +32,13 @@ def require_engine(cfg: Reinforcement, engine: EngineKind, server: VllmServer | 
         )
 
 
-def _require_server(cfg: Reinforcement, server: VllmServer | None, installed: bool) -> None:
-    if server is None:
-        raise InputError(
-            "engine: no vLLM server is known here; start the worker with --vllm-server and its address, or "
-            "take another engine"
-        )
-    if cfg.tuning.kind == "lora":
-        return
-    if not installed:
-        raise InputError(
-            "engine: all weights reach a vLLM server by vLLM's own weight transfer, and vllm is not installed here; "
-            "install it, or train adapters (tuning.kind = lora), which are sent as files"
-        )
-    if server.sleep:
-        raise InputError(
-            "engine: a vLLM server that shares the trainer's GPUs and sleeps takes adapters alone (tuning.kind = "
-            "lora), since NCCL joins no two processes on one GPU; for all weights take the engine `vllm`, or a server "
-            "on GPUs of its own"
-        )
+def copied_by_trl(cfg: Reinforcement, engine: EngineKind, server: VllmServer | None) -> bool:
+    """Whether TRL copies all weights to the engine: into this process, or by NCCL to a server. That joins no two
+    processes on one GPU, and is vLLM's own, so that it has to be installed here."""
+    if engine != "vllm_server":
+        return engine == "vllm"
+    here = importlib.util.find_spec("vllm") is not None and torch.cuda.is_available()
+    return cfg.tuning.kind != "lora" and here and server is not None and not server.sleep
 
 
 @contextlib.contextmanager
@@ -75,5 +67,7 @@ def policy_engine(
         assert server is not None
         if cfg.tuning.kind == "lora":
             return weights.AdapterServer(trainer, server, folder)
-        return weights.FullServer(trainer, server)
+        if copied_by_trl(cfg, engine, server):
+            return weights.FullServer(trainer, server)
+        return weights.WeightServer(trainer, server, folder)
     return weights.OwnModel(trainer)

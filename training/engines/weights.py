@@ -1,9 +1,10 @@
 """How the weights of the policy that is trained reach what draws its attempts, and when.
 
-`transformers` needs nothing: the engine is the model. In process, and for full weights on a server, TRL copies them
-(`VLLMGeneration.sync_weights`, over vLLM's weight transfer). Adapters go to a server as adapters, by TRL's way of its
-asynchronous trainer: saved to a folder that the server sees, loaded under a new name for each policy, since vLLM keys
-its prefix cache by that name; the one before last is unloaded.
+`transformers` needs nothing: the engine is the model. In process, and for full weights on a server with GPUs of its
+own, TRL copies them (`VLLMGeneration.sync_weights`, over vLLM's weight transfer); where NCCL cannot, a server reads
+them from files. Adapters go to a server as adapters, by TRL's way of its asynchronous trainer: saved to a folder that the
+server sees, loaded under a new name for each policy, since vLLM keys its prefix cache by that name; the one before last
+is unloaded.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from synthesis.llm import Endpoint
 from training.config import Decoding
 from training.engines.served import ServedEngine
 from training.job import VllmServer
-from training.placement.model_placement import whole_weights
+from training.placement.model_placement import save_whole, whole_weights
 from training.policy import EngineSource, GenerationEngine
 
 RETRIES = 2
@@ -169,23 +170,32 @@ class _Served:
             name=name,
         )
 
-    def _asked(self, method: str, path: str, **query: Any) -> Any:
+    def _asked(self, method: str, path: str, body: Any = None, **query: Any) -> Any:
         import httpx
 
+        given = {"params": query, "json": body, "timeout": self.server.patience_s}
         try:
-            reply = httpx.request(method, f"{self.server.url}{path}", params=query, timeout=self.server.patience_s)
+            reply = httpx.request(method, f"{self.server.url}{path}", **given)
         except httpx.HTTPError as error:
             raise InfrastructureError(f"engine: {self.server.url}{path} gave no answer: {error}") from error
-        if reply.status_code == 404 and path in ("/sleep", "/wake_up"):
+        if reply.status_code == 404 and path in ("/sleep", "/wake_up", "/server_info"):
+            raise self._sleepless()
+        if reply.status_code == 404 and path == "/collective_rpc":
             raise InputError(
-                f"engine: the vLLM server at {self.server.url} cannot sleep; start it with --enable-sleep-mode and "
-                "VLLM_SERVER_DEV_MODE=1 in its environment, or do not ask it to"
+                f"engine: the vLLM server at {self.server.url} takes no new weights; start it with "
+                "VLLM_SERVER_DEV_MODE=1 in its environment, or train adapters (tuning.kind = lora)"
             )
         if reply.status_code != 200:
             raise InfrastructureError(
                 f"engine: {self.server.url}{path} answered {reply.status_code}: {reply.text[:500]}"
             )
         return reply
+
+    def _sleepless(self) -> InputError:
+        return InputError(
+            f"engine: the vLLM server at {self.server.url} cannot sleep; start it with --enable-sleep-mode and "
+            "VLLM_SERVER_DEV_MODE=1 in its environment (on a GPU), or do not ask it to"
+        )
 
 
 class FullServer(_OfTrl, _Served):
@@ -196,14 +206,49 @@ class FullServer(_OfTrl, _Served):
         _OfTrl.__init__(self, trainer)
 
 
-class AdapterServer(_Served):
-    """A server that gets adapters; it may share the trainer's GPUs, and then sleeps while the model learns."""
+class _ByFiles(_Served):
+    """A server that sees a folder of the job's and is told to load what lies there; it may share the trainer's GPUs,
+    and then sleeps while the model learns."""
+
+    def __init__(self, trainer: Any, server: VllmServer, folder: Path) -> None:
+        super().__init__(trainer, server)
+        self.folder, self.accelerator = folder, trainer.accelerator
+        self._asleep = False
+        if server.sleep:
+            self._require_sleep()
+            self._sleep(True)
+
+    def _require_sleep(self) -> None:
+        """Raises InputError: a server without it answers `/sleep` as if it slept, and keeps its memory."""
+        told = self._asked("GET", "/server_info", config_format="json").json()
+        if not told.get("vllm_config", {}).get("model_config", {}).get("enable_sleep_mode"):
+            raise self._sleepless()
+
+    @contextlib.contextmanager
+    def using(self) -> Iterator[Any]:
+        self._sleep(False)
+        try:
+            yield self.accelerator.unwrap_model(self.trainer.model)
+        finally:
+            self._sleep(True)
+
+    def _sleep(self, asleep: bool) -> None:
+        if not self.server.sleep or asleep == self._asleep:
+            return
+        self.accelerator.wait_for_everyone()
+        if self.accelerator.is_main_process:
+            self._asked("POST", "/sleep", level=1) if asleep else self._asked("POST", "/wake_up")
+        self.accelerator.wait_for_everyone()
+        self._asleep = asleep
+
+
+class AdapterServer(_ByFiles):
+    """A server that gets adapters."""
 
     def __init__(self, trainer: Any, server: VllmServer, folder: Path) -> None:
         from trl.experimental.async_grpo.async_grpo_trainer import validate_lora_for_vllm_sync
 
-        super().__init__(trainer, server)
-        self.folder, self.accelerator = folder / "adapters", trainer.accelerator
+        super().__init__(trainer, server, folder / "adapters")
         try:
             validate_lora_for_vllm_sync(self.accelerator.unwrap_model(trainer.model))
         except ValueError as error:
@@ -211,8 +256,6 @@ class AdapterServer(_Served):
         # A name is never used twice: what the server computed for one policy is not another's.
         (self._run,) = broadcast_object_list([os.urandom(4).hex()], from_process=0)
         self._published: list[str] = []
-        self._asleep = False
-        self._sleep(True)
 
     def publish(self, step: int) -> None:
         from trl.experimental.async_grpo.async_grpo_trainer import save_lora_adapter
@@ -249,19 +292,33 @@ class AdapterServer(_Served):
         if self._published:
             self.client.unload_lora_adapter(self._published[-1])
 
-    @contextlib.contextmanager
-    def using(self) -> Iterator[Any]:
-        self._sleep(False)
-        try:
-            yield self.accelerator.unwrap_model(self.trainer.model)
-        finally:
-            self._sleep(True)
 
-    def _sleep(self, asleep: bool) -> None:
-        if not self.server.sleep or asleep == self._asleep:
+class WeightServer(_ByFiles):
+    """A server that reads all weights from files between steps: where NCCL cannot bring them, since it sleeps on the
+    trainer's GPUs, vLLM is not installed beside the trainer, or there is no GPU."""
+
+    def __init__(self, trainer: Any, server: VllmServer, folder: Path) -> None:
+        super().__init__(trainer, server, folder / "weights")
+        self._published = -1
+
+    def publish(self, step: int) -> None:
+        if step == self._published:
             return
+        place = self.folder / f"policy-{step}"
+        save_whole(self.trainer, place)
         self.accelerator.wait_for_everyone()
+        self._sleep(False)
         if self.accelerator.is_main_process:
-            self._asked("POST", "/sleep", level=1) if asleep else self._asked("POST", "/wake_up")
+            self._load(place)
         self.accelerator.wait_for_everyone()
-        self._asleep = asleep
+        self._published = step
+
+    def _load(self, place: Path) -> None:
+        """Raises InputError: the server takes no such orders; InfrastructureError: it could not read the weights."""
+        told = {"method": "reload_weights", "kwargs": {"weights_path": str(place.resolve())}}
+        self._asked("POST", "/collective_rpc", told)
+        # What it computed with the weights before is of no use.
+        self._asked("POST", "/reset_prefix_cache")
+        for other in self.folder.iterdir():
+            if other != place:
+                shutil.rmtree(other, ignore_errors=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
@@ -12,9 +13,8 @@ from synthesis.errors import InputError
 from synthesis.llm import ChatModel
 from synthesis.rollout import AttemptSetting, ChatPolicy, Plan, SimulatedUser, run_attempts
 from synthesis.runtime import Sandbox
-from training.attempts import POLL_S, AskedModel, TaskAttempt
+from training.attempts import POLL_S, AskedModel, TaskAttempt, Try
 from training.config import Attempts, Decoding
-from training.dataset import TaskRow
 from training.policy import Trace
 
 
@@ -30,25 +30,17 @@ class AskedModels:
 def attempt_all(
     sandbox: Sandbox,
     asked: AskedModels,
-    work: Sequence[tuple[TaskRow, int]],
-    *,
-    turns: int,
+    work: Sequence[Try],
     decoding: Decoding,
     limits: Attempts,
     stopped: Callable[[], bool],
-) -> list[TaskAttempt]:
-    """Attempts at (row, ordinal) in their order; what was not ended when the job was stopped is left out.
-
-    Raises InputError: a conversation and nobody plays the user.
-    """
-    if any(row.setting == "conversation" for row, _ in work) and asked.user is None:
+    done: Callable[[int, TaskAttempt], None],
+    begins: Callable[[int], bool],
+) -> None:
+    """Attempts as `training.attempts.flow` makes them. Raises InputError: a conversation and nobody plays the user."""
+    if any(one.row.setting == "conversation" for one in work) and asked.user is None:
         raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
-    done = asyncio.run(_attempt(sandbox, asked, work, turns, decoding, limits, stopped))
-    return [
-        TaskAttempt(row, ordinal, done[place].model_copy(update={"ordinal": ordinal}), _trace(done[place]))
-        for place, (row, ordinal) in enumerate(work)
-        if place in done
-    ]
+    asyncio.run(_attempt(sandbox, asked, work, decoding, limits, stopped, done, begins))
 
 
 def _trace(attempt: Attempt) -> Trace:
@@ -59,12 +51,13 @@ def _trace(attempt: Attempt) -> Trace:
 async def _attempt(
     sandbox: Sandbox,
     asked: AskedModels,
-    work: Sequence[tuple[TaskRow, int]],
-    turns: int,
+    work: Sequence[Try],
     decoding: Decoding,
     limits: Attempts,
     stopped: Callable[[], bool],
-) -> dict[int, Attempt]:
+    done: Callable[[int, TaskAttempt], None],
+    begins: Callable[[int], bool],
+) -> None:
     stop = asyncio.Event()
     async with _chat(asked.policy) as model, _chat(asked.user) as player, _chat(asked.judge) as judge:
         assert model is not None
@@ -72,21 +65,24 @@ async def _attempt(
             model, temperature=decoding.temperature, top_p=decoding.top_p, max_tokens=decoding.turn_tokens
         )
 
-        def plan(place: int, row: TaskRow) -> Plan:
-            talks = row.setting == "conversation"
+        def plan(place: int, one: Try) -> Plan:
+            talks = one.row.setting == "conversation"
             setting = AttemptSetting(
-                conversational=talks, max_turns=turns, deadline_s=limits.deadline_s, max_unusable=limits.unusable
+                conversational=talks, max_turns=one.turns, deadline_s=limits.deadline_s, max_unusable=limits.unusable
             )
             user = None
             if talks and player is not None and asked.user is not None:
-                user = SimulatedUser(player, row.rollout.instruction, temperature=asked.user.temperature)
-            return Plan(row.rollout, policy, setting, user, ordinal=place, judge=judge)
+                user = SimulatedUser(player, one.row.rollout.instruction, temperature=asked.user.temperature)
+            return Plan(one.row.rollout, policy, setting, user, ordinal=place, judge=judge)
 
         watch = asyncio.create_task(_watch(stopped, stop))
-        plans = (plan(place, row) for place, (row, _) in enumerate(work))
+        plans = (plan(place, one) for place, one in itertools.takewhile(lambda each: begins(each[0]), enumerate(work)))
         try:
-            made = run_attempts(sandbox, plans, at_once=limits.at_once, stop=stop)
-            return {attempt.ordinal: attempt async for attempt in made}
+            async with contextlib.aclosing(run_attempts(sandbox, plans, at_once=limits.at_once, stop=stop)) as made:
+                async for attempt in made:
+                    place, one = attempt.ordinal, work[attempt.ordinal]
+                    told = attempt.model_copy(update={"ordinal": one.ordinal})
+                    done(place, TaskAttempt(one.row, one.ordinal, told, _trace(attempt)))
         finally:
             watch.cancel()
 

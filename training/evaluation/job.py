@@ -10,7 +10,7 @@ from typing import Any
 
 from synthesis.runtime import Sandbox
 from training import evaluate
-from training.attempts import Table, TaskAttempt
+from training.attempts import Table, TaskAttempt, Try, flow
 from training.config import EvaluationJob, Masking
 from training.dataset import TaskRow
 from training.evaluation.asked_policy import AskedModels, attempt_all
@@ -24,7 +24,8 @@ from training.trainer_callbacks import Ended
 
 MASKING = Masking(meu=True, meu_scope="all")
 """What a simulated user spoilt says nothing about the agent, whatever came of it."""
-Attempting = Callable[[PlannedReport], list[TaskAttempt]]
+Attempting = Callable[[Sequence[Try], Callable[[int, TaskAttempt], None], Callable[[int], bool]], None]
+"""Makes attempts and hands each over when it has ended (`training.attempts.flow`)."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,11 @@ class Evaluation:
 def of_model(table: Table, model: Any, cfg: EvaluationJob) -> Attempting:
     """Attempts with a model in this process."""
 
-    def attempting(report: PlannedReport) -> list[TaskAttempt]:
-        seed = f"evaluation:{cfg.seed}:{report.horizon}"
-        return evaluate.attempt_all(table, model, report.work, report.horizon, cfg.decoding, seed, "evaluated")
+    def attempting(
+        work: Sequence[Try], done: Callable[[int, TaskAttempt], None], begins: Callable[[int], bool]
+    ) -> None:
+        with evaluate.generating(table, model, cfg.decoding, "evaluated") as engine:
+            flow(table, engine, work, cfg.decoding, done, begins)
 
     return attempting
 
@@ -54,11 +57,10 @@ def of_model(table: Table, model: Any, cfg: EvaluationJob) -> Attempting:
 def of_endpoint(sandbox: Sandbox, asked: AskedModels, cfg: EvaluationJob, stopped: Callable[[], bool]) -> Attempting:
     """Attempts with a model behind an address."""
 
-    def attempting(report: PlannedReport) -> list[TaskAttempt]:
-        return attempt_all(
-            sandbox, asked, report.work, turns=report.horizon, decoding=cfg.decoding, limits=cfg.attempts,
-            stopped=stopped,
-        )  # fmt: skip
+    def attempting(
+        work: Sequence[Try], done: Callable[[int, TaskAttempt], None], begins: Callable[[int], bool]
+    ) -> None:
+        attempt_all(sandbox, asked, work, cfg.decoding, cfg.attempts, stopped, done, begins)
 
     return attempting
 
@@ -74,21 +76,54 @@ def carry_out(job: Evaluation) -> tuple[Ended, int]:
         job.writer.event(job.reported, "info", words, resumed=job.reported)
     tasks, attempts = job.cfg.tried(len(job.rows)), sum(len(report.work) for report in planned)
     job.writer.event(job.reported, "info", "The evaluation begins.", tasks=tasks, attempts=attempts)
-    for report in planned[job.reported :]:
-        if job.stopped():
-            return "stopped", report.number - 1
-        job.wall.keep()
-        if time.monotonic() - job.wall.started > job.cfg.limits.hours * 3600:
-            return "out_of_time", report.number - 1
-        began = time.perf_counter()
-        made = job.attempting(report)
-        if len(made) < len(report.work) or job.stopped():
-            # What was under way was cancelled, which is no result: the report is made again as a whole.
-            return "stopped", report.number - 1
-        judged = [(tried, scored(tried.attempt, "score", MASKING)) for tried in made]
-        _require_most(judged, job.cfg.limits.infra_error_share)
-        _write(job, report, judged, time.perf_counter() - began)
-    return "done", len(planned)
+    desk = _Desk(job, planned[job.reported :])
+    if desk.work:
+        job.attempting(desk.work, desk.take, desk.begins)
+    if desk.written == len(planned):
+        return "done", desk.written
+    return ("out_of_time" if desk.out_of_time and not job.stopped() else "stopped"), desk.written
+
+
+class _Desk:
+    """Reports that grow while attempts flow: nobody waits for a report's last attempt, and each report is written when
+    it and those before it are whole, so that none is missing behind which the evaluation would go on."""
+
+    def __init__(self, job: Evaluation, planned: Sequence[PlannedReport]) -> None:
+        self.job = job
+        self.written = job.reported
+        self.out_of_time = False
+        self.work: list[Try] = []
+        self._report_of: list[PlannedReport] = []
+        self._first: list[bool] = []
+        self._waiting = list(planned)
+        self._made: dict[int, dict[int, TaskAttempt]] = {report.number: {} for report in planned}
+        self._since = time.perf_counter()
+        for report in planned:
+            seed = f"evaluation:{job.cfg.seed}:{report.horizon}"
+            self.work += [Try(row, ordinal, report.horizon, seed) for row, ordinal in report.work]
+            self._report_of += [report] * len(report.work)
+            self._first += [place == 0 for place in range(len(report.work))]
+
+    def begins(self, place: int) -> bool:
+        """Whether another attempt is begun. Time is over between reports, so that those begun become whole."""
+        if self._first[place]:
+            self.job.wall.keep()
+            self.out_of_time = time.monotonic() - self.job.wall.started > self.job.cfg.limits.hours * 3600
+        return not self.out_of_time and not self.job.stopped()
+
+    def take(self, place: int, tried: TaskAttempt) -> None:
+        """An attempt has ended. Raises TooManyLost."""
+        if tried.attempt.ending == "cancelled":
+            return
+        self._made[self._report_of[place].number][place] = tried
+        while self._waiting and len(self._made[self._waiting[0].number]) == len(self._waiting[0].work):
+            report = self._waiting.pop(0)
+            made = self._made.pop(report.number)
+            judged = [(made[place], scored(made[place].attempt, "score", MASKING)) for place in sorted(made)]
+            _require_most(judged, self.job.cfg.limits.infra_error_share)
+            now = time.perf_counter()
+            _write(self.job, report, judged, now - self._since)
+            self._since, self.written = now, report.number
 
 
 def _require_most(judged: Sequence[Judged], most: float) -> None:

@@ -218,6 +218,7 @@ def _register(worker: WorkerProcess) -> None:
         "models": _models(given),
         "beside": given.beside,
         "serves": max(0, given.serve),
+        "store": worker.place.store[:500],
         "was": read_id(worker.place.home),
     }
     reply = read_told(Registered, worker.place.client.call("POST", "workers", told))

@@ -17,7 +17,8 @@ from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 class Candidate:
     """A worker that a job could be given to, or (without a `worker` id) one that this site starts when a job waits.
 
-    `devices` are its GPUs' memory in MiB (0: not told), `since` when it first came. One `beside` stands beside the
+    `devices` are its GPUs' memory in MiB (0: not told), `store` is where it keeps shards of checkpoints (empty: not
+    told), `since` when it first came. One `beside` stands beside the
     site; the one that the site would start is not counted while it runs.
     """
 
@@ -26,6 +27,7 @@ class Candidate:
     models: frozenset[str]
     worker: str = ""
     devices: tuple[int, ...] = ()
+    store: str = ""
     since: datetime | None = None
     beside: bool = False
 

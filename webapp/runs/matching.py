@@ -8,6 +8,7 @@ from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.room import needs_of
 from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say
 
@@ -41,7 +42,8 @@ def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
 def refresh() -> int:
     """Write the reason why each queued job waits, where it has changed; returns for how many."""
     rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
-    jobs = list(rows.only("pk", "model", "engine", "reason", "attempt", "step", "after")[:AT_ONCE])
+    columns = ("pk", "model", "method", "config", "engine", "reason", "attempt", "step", "after")
+    jobs = list(rows.only(*columns)[:AT_ONCE])
     here = candidates() if jobs else []
     known: dict[tuple[str, str], Remark | None] = {}
     changed = 0
@@ -49,10 +51,21 @@ def refresh() -> int:
         kind = (first_model(job), job.engine)
         if kind not in known:
             known[kind] = impediment(*kind, here)
-        remark = known[kind]
+        remark = known[kind] or _without_room(job, [one for one in here if one.can_take(*kind)])
         if job.reason != (remark.message if remark else ""):
             changed += _note(job, remark)
     return changed
+
+
+def _without_room(job: TrainingJob, able: list[Candidate]) -> Remark | None:
+    """Why none of the candidates has room for a job; None where one has. Of several the first one's reason."""
+    needs, reason = needs_of(job), None
+    for candidate in able:
+        lacking = needs.lacking(candidate)
+        if lacking is None:
+            return None
+        reason = reason or lacking
+    return reason
 
 
 @transaction.atomic

@@ -27,6 +27,7 @@ from webapp.runs.evaluations.progress import reported
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.readiness import advance, locked
 from webapp.runs.rollouts.verification import verify_sample
+from webapp.runs.room import needs_of
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 from webapp.runs.topics import tell, tell_job
 from webapp.runs.transitions import AttemptEnding
@@ -34,7 +35,7 @@ from webapp.runs.wakeups import ready_jobs, wake_workers
 from webapp.workers.assignment import Assignment, assignment
 from webapp.workers.errors import NoFinalModel
 from webapp.workers.models import Worker
-from webapp.workers.registration import live_trainers
+from webapp.workers.registration import candidate_of, live_trainers
 
 LOOK_EVERY_SECONDS = 0.5
 """So often a waiting claim looks for a job."""
@@ -237,8 +238,7 @@ def _next(worker: Worker, base_url: str) -> Assignment | None:
 
 @transaction.atomic
 def _take(worker: Worker) -> TrainingJob | None:
-    rows = ready_jobs().select_for_update(of=("self",), no_key=True, skip_locked=True)
-    job = rows.filter(_could(worker)).exclude(pk__in=_elsewhere(worker)).order_by("pk").first()
+    job = _first_with_room(worker)
     if job is None:
         return None
     from_step = begun_at(job)
@@ -262,6 +262,19 @@ def _take(worker: Worker) -> TrainingJob | None:
     transitions.say(job, "info", f"Attempt {job.attempt} begins at worker {worker.name}{where}{onward}.")
     transitions.save(job)
     return job
+
+
+def _first_with_room(worker: Worker) -> TrainingJob | None:
+    """The oldest job that a worker can do and has room for, locked."""
+    mine = candidate_of(worker)
+    waiting = ready_jobs().filter(_could(worker)).exclude(pk__in=_elsewhere(worker)).order_by("pk")
+    for job in waiting[:AT_ONCE]:
+        if needs_of(job).lacking(mine) is None:
+            rows = ready_jobs().select_for_update(of=("self",), no_key=True, skip_locked=True)
+            taken = rows.filter(pk=job.pk).first()
+            if taken is not None:
+                return taken
+    return None
 
 
 def begun_at(job: TrainingJob) -> int:

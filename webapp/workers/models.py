@@ -15,9 +15,9 @@ class Worker(models.Model):
     """A process that carries training jobs out. Beside the web app or far away: all it has is address and token.
 
     `devices` are `{name, memory_mib}`, `software` versions by name, `model_names` what it can load (`*`: it may fetch
-    any), `usage` what its last heartbeat said: `{memory_mib, gpus: [{name, used_mib, total_mib, utilisation}]}`. One
-    `beside` was started by this installation's own queue. One that `serves` puts so many models at once behind a
-    server, and trains nothing.
+    any), `store` where it keeps shards of checkpoints, `usage` what its last heartbeat said: `{memory_mib,
+    gpus: [{name, used_mib, total_mib, utilisation}]}`. One `beside` was started by this installation's own queue. One
+    that `serves` puts so many models at once behind a server, and trains nothing.
     """
 
     public_id = public_id_field("wk")
@@ -29,6 +29,7 @@ class Worker(models.Model):
     software = OrderedJSONField(default=dict)
     engines = OrderedJSONField(default=list)
     model_names = OrderedJSONField(default=list)
+    store = models.CharField(max_length=500, blank=True)
     usage = OrderedJSONField(default=dict)
     beside = models.BooleanField(default=False)
     serves = models.PositiveSmallIntegerField(default=0)

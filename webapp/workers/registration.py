@@ -36,6 +36,7 @@ class Introduction:
     models: list[str] = field(default_factory=list)
     beside: bool = False
     serves: int = 0
+    store: str = ""
     was: str = ""
 
 
@@ -49,7 +50,7 @@ def register(about: Introduction, user: Any) -> Worker:
     row = own or same.filter(silent).order_by("-pk").first() or Worker(**place)
     row.pid, row.version, row.beside, row.serves = about.pid, about.version, about.beside, about.serves
     row.devices, row.software = about.devices, about.software
-    row.engines, row.model_names = about.engines, about.models
+    row.engines, row.model_names, row.store = about.engines, about.models, about.store
     row.usage, row.seen_at, row.stopped_at = {}, now, None
     row.save()
     tell("training-workers")
@@ -73,11 +74,12 @@ def live_trainers() -> QuerySet[Worker]:
 
 def live_candidates() -> list[Candidate]:
     """Live workers as candidates for a job (`webapp.runs.candidates`)."""
-    columns = ("public_id", "name", "engines", "model_names", "devices", "beside", "created_at")
-    return [_candidate(row) for row in live_trainers().only(*columns).order_by("name", "pk")]
+    columns = ("public_id", "name", "engines", "model_names", "devices", "store", "beside", "created_at")
+    return [candidate_of(row) for row in live_trainers().only(*columns).order_by("name", "pk")]
 
 
-def _candidate(row: Worker) -> Candidate:
+def candidate_of(row: Worker) -> Candidate:
+    """A worker as a candidate for a job."""
     sizes = [int(device.get("memory_mib") or 0) for device in row.devices if isinstance(device, dict)]
     return Candidate(
         name=row.name,
@@ -85,6 +87,7 @@ def _candidate(row: Worker) -> Candidate:
         models=frozenset(map(str, row.model_names)),
         worker=row.public_id,
         devices=tuple(max(0, size) for size in sizes),
+        store=row.store,
         since=row.created_at,
         beside=row.beside,
     )

@@ -32,7 +32,7 @@ class DeviceIn(BodyIn):
 class WorkerIn(BodyIn):
     """Who begins to work. `models` are names of those it can load, `*` where it may fetch any; `beside`: this site's
     own queue runs it; `serves`: so many models it serves at once, and trains nothing; `was`: the id that it had when it
-    last worked in the same folder."""
+    last worked in the same folder; `store`: where it keeps shards of checkpoints."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "box", "devices": [{"name": "H100", "memory_mib": 81559}]}]}
@@ -48,6 +48,7 @@ class WorkerIn(BodyIn):
     models: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(max_length=200)] = []
     beside: bool = False
     serves: Annotated[int, Field(ge=0, le=64)] = 0
+    store: Annotated[str, Field(max_length=500)] = ""
     was: Annotated[ShortText, Field(max_length=48)] = ""
 
 

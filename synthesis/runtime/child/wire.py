@@ -84,6 +84,14 @@ def receive(sock: socket.socket, cap: int, seconds: float | None = None) -> byte
         raise FrameError("closed", str(error)) from None
 
 
+def is_whole(sock: socket.socket) -> bool:
+    """Whether what waits to be received is a frame of one datagram, which can be read without waiting."""
+    try:
+        return not STREAM and sock.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == _LAST
+    except OSError:
+        return False
+
+
 def _shorten(sock: socket.socket, deadline: float | None) -> None:
     """Leave the socket the time that is left. Raises FrameError `time`."""
     if deadline is None:

@@ -20,7 +20,7 @@ from tests.training.engines.vllm_like import VllmLike, served  # noqa: E402
 from tests.training.test_rl import CFG, closed, job, records  # noqa: E402
 from training import rl  # noqa: E402
 from training.config import Attempts, Correction, Lora, Optimiser  # noqa: E402
-from training.engines.choice import require_engine  # noqa: E402
+from training.engines.choice import copied_by_trl, require_engine  # noqa: E402
 from training.job import VllmServer  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
@@ -99,7 +99,7 @@ def test_a_step_ahead_is_one_policy_behind_and_its_gap_is_corrected_and_told(tmp
     [
         ({"/v1/load_lora_adapter": 404}, InputError, "VLLM_ALLOW_RUNTIME_LORA_UPDATING"),
         ({"/v1/load_lora_adapter": 400}, InfrastructureError, "--max-loras 2"),
-        ({"/sleep": 404}, InputError, "--enable-sleep-mode"),
+        ({"/server_info": 404}, InputError, "--enable-sleep-mode"),
     ],
 )
 def test_a_server_that_cannot_is_told_apart(tmp_path, refuses, kind, words: str) -> None:
@@ -111,6 +111,18 @@ def test_a_server_that_cannot_is_told_apart(tmp_path, refuses, kind, words: str)
     closed(one)
 
 
+def test_a_server_that_only_says_that_it_sleeps_is_refused(tmp_path) -> None:
+    """Without --enable-sleep-mode vLLM answers `/sleep` with 200 and keeps its memory."""
+    known = VllmLike(small.saved(tmp_path / "model"), small.tokenizer().pad_token_id)
+    known.can_sleep = False
+    with served(known) as url:
+        one = job(tmp_path / "job", LORA, engine="vllm_server", server=VllmServer(url=url, sleep=True))
+        with pytest.raises(InputError, match="--enable-sleep-mode"):
+            rl.train(one)
+    closed(one)
+    assert "/sleep" not in {path for path, _ in known.log}
+
+
 SERVER = VllmServer(url="http://127.0.0.1:9")
 
 
@@ -119,7 +131,6 @@ SERVER = VllmServer(url="http://127.0.0.1:9")
     [
         ("vllm", None, False, False, "vllm is not installed"),
         ("vllm_server", None, True, False, "--vllm-server"),
-        ("vllm_server", SERVER, False, False, "tuning.kind = lora"),
         ("transformers", None, True, True, "GPUs of its own"),
         ("vllm_server", SERVER.model_copy(update={"sleep": True}), True, True, "GPUs of its own"),
     ],
@@ -131,8 +142,37 @@ def test_engines_that_cannot_be_used_are_refused_with_a_reason(engine, server, l
         require_engine(cfg, engine, server)
 
 
-def test_full_weights_are_not_sent_to_a_server_on_the_same_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_trl_copies_weights_to_servers_on_gpus_of_their_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not copied_by_trl(CFG, "vllm_server", SERVER), "no GPU and no vLLM here"
     monkeypatch.setattr("importlib.util.find_spec", lambda name: object())
-    with pytest.raises(InputError, match="no two processes on one GPU"):
-        require_engine(CFG, "vllm_server", SERVER.model_copy(update={"sleep": True}))
-    require_engine(CFG, "vllm_server", SERVER)
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert copied_by_trl(CFG, "vllm_server", SERVER)
+    assert copied_by_trl(CFG, "vllm", None)
+    assert not copied_by_trl(CFG, "vllm_server", SERVER.model_copy(update={"sleep": True}))
+    assert not copied_by_trl(LORA, "vllm_server", SERVER)
+    assert not copied_by_trl(CFG, "transformers", None)
+
+
+@pytest.mark.parametrize("sleep", [True, False])
+def test_all_weights_reach_a_server_as_files(tmp_path, sleep: bool) -> None:
+    full = CFG.model_copy(
+        update={"steps": 3, "optimiser": Optimiser(learning_rate=3e-3, micro_batch=16), "evaluation": LORA.evaluation}
+    )
+    known, values, _, _ = trained(tmp_path, full, sleep=sleep)
+    loads = [said for path, said in known.log if path == "/collective_rpc"]
+    assert [path.rpartition("-")[2] for path in loads] == ["0", "1", "2", "3"]
+    paths = [path for path, _ in known.log]
+    assert paths.count("/reset_prefix_cache") == 4
+    assert ("/sleep" in paths) == sleep
+    assert all(one["grad_norm"] > 0 for one in values.values())
+    assert max(one["sampling_gap"] for one in values.values()) < 1e-4
+    assert len(list((tmp_path / "job" / "weights").iterdir())) == 1
+
+
+def test_a_server_that_takes_no_weights_is_told_what_it_lacks(tmp_path) -> None:
+    known = VllmLike(small.saved(tmp_path / "model"), small.tokenizer().pad_token_id, {"/collective_rpc": 404})
+    with served(known) as url:
+        one = job(tmp_path / "job", CFG, engine="vllm_server", server=VllmServer(url=url))
+        with pytest.raises(InputError, match="VLLM_SERVER_DEV_MODE=1"):
+            rl.train(one)
+    closed(one)

@@ -30,7 +30,7 @@ class VllmLike:
         self.folder, self.pad, self.refuses = folder, pad, refuses or {}
         self.models: dict[str, Any] = {"base": self._base()}
         self.log: list[tuple[str, Any]] = []
-        self.asleep = False
+        self.asleep, self.can_sleep = False, True
         self.dice = map(random.Random, itertools.count())
         self.lock = threading.Lock()
 
@@ -45,6 +45,8 @@ class VllmLike:
                 return 200, ""
             if path == "/v1/models":
                 return 200, {"data": [{"id": "base", "max_model_len": 1024}]}
+            if path == "/server_info":
+                return 200, {"vllm_config": {"model_config": {"enable_sleep_mode": self.can_sleep}}}
             if path == "/v1/completions":
                 return self._complete(body)
             self.log.append((path, query.get("level", [body.get("lora_name")])[0]))
@@ -54,6 +56,12 @@ class VllmLike:
                 self.models[body["lora_name"]] = PeftModel.from_pretrained(self._base(), body["lora_path"]).eval()
             elif path == "/v1/unload_lora_adapter":
                 self.models.pop(body["lora_name"], None)
+            elif path == "/collective_rpc":
+                place = body["kwargs"]["weights_path"]
+                self.log[-1] = (path, place)
+                self.models["base"] = AutoModelForCausalLM.from_pretrained(place).eval()
+            elif path == "/reset_prefix_cache":
+                return 200, ""
             elif path in ("/sleep", "/wake_up"):
                 self.asleep = path == "/sleep"
             else:

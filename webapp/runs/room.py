@@ -1,0 +1,88 @@
+"""Room for a job at a worker: memory of its GPUs, and the store that the job's last checkpoint lies in."""
+
+from __future__ import annotations
+
+import functools
+import json
+from dataclasses import dataclass
+
+from django.core.files.storage import default_storage
+from pydantic import ValidationError
+
+from training.config import read_config
+from training.job import MANIFEST
+from webapp.runs.candidates import Candidate
+from webapp.runs.checkpoint_files import last_checkpoint
+from webapp.runs.launch.job_lookup import Remark, base_of
+from webapp.runs.launch.memory import Memory, memory_of
+from webapp.runs.models import CheckpointFile, TrainingJob
+
+LARGEST_MANIFEST = 64 * 1024 * 1024
+_GIB = 2**30
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What a job needs of a worker. `store` is where the shards that it goes on from lie; empty: none do."""
+
+    base: str
+    config: str
+    engine: str
+    store: str
+
+    def lacking(self, candidate: Candidate) -> Remark | None:
+        """Why a candidate cannot do the job; None where it can, as far as is known."""
+        if self.store and candidate.store and candidate.store != self.store:
+            message = (
+                f"The shards of its last checkpoint lie at {self.store[:300]}, and no worker that is here keeps its "
+                f"own there: start one with --checkpoints {self.store[:300]}."
+            )
+            return Remark(param="", code="shards_elsewhere", message=message)
+        memory = _memory(self.base, self.config, self.engine, candidate.devices) if candidate.devices else None
+        if memory is None or memory.fits or not memory.workers:
+            return None
+        gpus = f"each of {memory.gpus} GPUs" if memory.gpus > 1 else "one GPU"
+        message = (
+            f"The job needs about {memory.bytes / _GIB:.0f} GiB on {gpus}, and no worker that is here has so much "
+            f"({candidate.name}: {memory.device_bytes / _GIB:.0f} GiB): it waits until one comes that has."
+        )
+        if memory.remedies:
+            message += f" It would fit with {'; or with '.join(memory.remedies)}: as a job of its own."
+        return Remark(param="changes.hardware.sharding", code="too_large", message=message)
+
+
+def needs_of(job: TrainingJob) -> Needs:
+    """What a job's next attempt needs."""
+    return Needs(base_of(job), json.dumps(job.config, sort_keys=True), job.engine, _store(job))
+
+
+def _store(job: TrainingJob) -> str:
+    """Where the shards of the job's last checkpoint lie, as its worker said."""
+    last = last_checkpoint(job) if job.attempt and not job.is_evaluation else None
+    file = last.files.filter(path=MANIFEST).first() if last is not None else None
+    return _told(file.stored, file.sha256) if _readable(file) and file is not None else ""
+
+
+def _readable(file: CheckpointFile | None) -> bool:
+    return file is not None and bool(file.stored) and file.bytes <= LARGEST_MANIFEST
+
+
+@functools.lru_cache(maxsize=256)
+def _told(stored: str, sha256: str) -> str:
+    """The store that a manifest names; empty where it cannot be read, which whoever takes the job is told."""
+    try:
+        with default_storage.open(stored, "rb") as file:
+            told = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    store = told.get("store") if isinstance(told, dict) else None
+    return store if isinstance(store, str) else ""
+
+
+@functools.lru_cache(maxsize=1024)
+def _memory(base: str, config: str, engine: str, devices: tuple[int, ...]) -> Memory | None:
+    try:
+        asked = read_config(json.loads(config))
+    except (ValidationError, ValueError):
+        return None
+    return memory_of(base, asked, engine, [Candidate("", (engine,), frozenset(), devices=devices)])[0]
