@@ -7,7 +7,7 @@ another item.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -51,15 +51,16 @@ def may_work(user: Any, queue: ReviewQueue) -> bool:
 def workers_among(people: Iterable[Any], queue: ReviewQueue) -> list[Any]:
     """Those of these people who work the queue; one query, however many they are."""
     members = {user.pk for user in queue.members.all()}
+    return [user for user in people if works(user, queue.roles, members)]
 
-    def works(user: Any) -> bool:
-        if not may(user, "review"):
-            return False
-        if queue.roles and user.role in queue.roles:
-            return True
-        return user.pk in members if queue.roles or members else True
 
-    return [user for user in people if works(user)]
+def works(user: Any, roles: Collection[str], members: Collection[int]) -> bool:
+    """Whether a person is among those who work a queue of these roles and people."""
+    if not may(user, "review"):
+        return False
+    if roles and user.role in roles:
+        return True
+    return user.pk in members if roles or members else True
 
 
 @transaction.atomic
