@@ -150,7 +150,7 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "webapp.context.house",
             ],
-            "builtins": ["webapp.templatetags.show"],
+            "builtins": ["webapp.templatetags.show", "webapp.templatetags.cells"],
             "libraries": {"show": "webapp.templatetags.show"},
         },
     },
