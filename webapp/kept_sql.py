@@ -32,6 +32,14 @@ class Given(Value):
         super().__init__(_Place(name))
 
 
+def among(column: str, name: str) -> dict[str, list[Any]]:
+    """What `extra` narrows rows by: those whose column (as SQL names it) is in the list that a call gives.
+
+    `__in` writes each value into the text, so that it would be another for each number of them.
+    """
+    return {"where": [f"{column} = ANY(%s)"], "params": [_Place(name)]}
+
+
 def _filled(parameters: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(given[one.name] if type(one) is _Place else one for one in parameters)
 
