@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from html import escape
 from typing import Any
 from urllib.parse import urlencode
 
 from django import template
 from django.urls import reverse
-from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from webapp.templatetags.show import number, plain, visible
@@ -67,7 +67,7 @@ def counted(value: int, one: str, url: str, place: str | int = "", zero: bool = 
         return ZERO
     shown = number(value)
     words = one if value == 1 else many or f"{one}s"
-    return mark_safe(f'<a href="{escape(url)}{escape(place)}" aria-label="{shown} {escape(words)}">{shown}</a>')
+    return mark_safe(f'<a href="{escape(url)}{escape(str(place))}" aria-label="{shown} {escape(words)}">{shown}</a>')
 
 
 @register.simple_tag(takes_context=True)
@@ -94,4 +94,4 @@ def failure_reason(reason: Any) -> SafeString:
         for part in reason.parts
     ]
     dot = ' <span aria-hidden="true">·</span> '
-    return mark_safe(f'<span class="reason" title="{escape(reason)}">{dot.join(parts)}</span>')
+    return mark_safe(f'<span class="reason" title="{escape(str(reason))}">{dot.join(parts)}</span>')

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
+from html import escape as html_escape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -55,7 +56,7 @@ def reveal(html: str) -> SafeString:
 @register.filter
 def visible(text: Any) -> SafeString:
     """Escape, and show control and bidirectional characters as marked tokens."""
-    return reveal(escape("" if text is None else text))
+    return reveal(html_escape("" if text is None else str(text)))
 
 
 @register.filter
