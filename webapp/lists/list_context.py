@@ -10,8 +10,8 @@ from django.db.models import Q
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.forms.filter_bar import Chip, FilterForm, without
-from webapp.kept_sql import Given, KeptQuery
 from webapp.lists.columns import Column, Heading, RowList, next_order, sorted_as
 from webapp.lists.list_filters import ListQuery
 from webapp.lists.models import ColumnChoice, SavedView

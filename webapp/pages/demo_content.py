@@ -10,8 +10,8 @@ from django.db.models import Count, QuerySet, Sum
 from django.urls import reverse
 
 from training.examples.records import CATEGORY, SOURCE
+from webapp.database.kept_sql import KeptQuery
 from webapp.environments.models import Environment
-from webapp.kept_sql import KeptQuery
 
 
 def without_demo(rows: QuerySet[Any], environment: str = "environment") -> QuerySet[Any]:

@@ -13,10 +13,10 @@ from django.urls import reverse
 from webapp.accounts.access import Scope, may
 from webapp.accounts.models import ApiToken
 from webapp.batches.models import Batch, BatchState
+from webapp.database.kept_sql import EXISTS, VALUE, Given, KeptNumbers
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job, JobState
-from webapp.kept_sql import EXISTS, VALUE, Given, KeptNumbers
 from webapp.pages.demo_content import without_demo
 from webapp.review.models import ReviewDecision
 from webapp.runs.models import TrainingJob

@@ -19,9 +19,9 @@ from webapp.accounts.access import may
 from webapp.batches.engine.lane_jobs import KIND as BATCH
 from webapp.batches.models import Batch
 from webapp.batches.pages.batch_list import standing_still
+from webapp.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
-from webapp.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
 from webapp.pages.demo_content import DemoAmounts, without_demo
 from webapp.review.assignments import works
 from webapp.review.models import ReviewQueue

@@ -13,10 +13,10 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
+from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
-from webapp.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.review.assignments import may_work
 from webapp.review.drafts import draft_of, mark_of
 from webapp.review.models import (

@@ -8,9 +8,9 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
-from webapp.kept_sql import Given, KeptQuery
 from webapp.query_params import Params
 from webapp.review.assignments import workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags

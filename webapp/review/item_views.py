@@ -16,8 +16,8 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.accounts.models import User
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.errors import Conflict, NotFound
-from webapp.kept_sql import Given, KeptQuery
 from webapp.query_params import Params
 from webapp.review import assignments, queues, transfers
 from webapp.review.desk import panel_context, queue_context, subject_context

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
-from webapp.kept_sql import Given, KeptQuery
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter

@@ -13,10 +13,10 @@ from synthesis.contracts import Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import spelled_place
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.models import Environment
 from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, part
-from webapp.kept_sql import Given, KeptQuery
 from webapp.paging import Page, keyset
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree

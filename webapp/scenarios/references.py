@@ -8,8 +8,8 @@ from synthesis.contracts import Frame, Program, Reference, ReferenceCall, Withhe
 from synthesis.formats.values import clean
 from synthesis.runtime import offered
 from webapp.content_store import content_hash
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.services import program_of
-from webapp.kept_sql import Given, KeptQuery
 from webapp.scenarios.audits.task_state import outdate
 from webapp.scenarios.models import TaskReference, TaskRevision
 

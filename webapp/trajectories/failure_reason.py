@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from synthesis.contracts import SOLVED_AT
-from webapp.kept_sql import KeptQuery, among
+from webapp.database.kept_sql import KeptQuery, among
 from webapp.scenarios.models import Check
 from webapp.templatetags.show import row_url
 from webapp.trajectories.matrix import PASSED

@@ -14,6 +14,7 @@ from typing import Any, Generic, TypeVar
 
 from django.db import connections
 from django.db.models import QuerySet, Value
+from django.db.transaction import TransactionManagementError
 
 Row = TypeVar("Row")
 
@@ -75,6 +76,8 @@ class KeptQuery(Generic[Row]):
         queryset, known, sql, parameters = self._made
         compiler = copy(known)  # another thread has another connection, and other parameters
         compiler.connection = connections[queryset.db]
+        if queryset.query.select_for_update and compiler.connection.get_autocommit():
+            raise TransactionManagementError("Rows are locked in a transaction.")
         compiler.as_sql = lambda *args, **kwargs: (sql, _filled(parameters, given))
         return list(queryset._iterable_class(_Asked(queryset, compiler)))  # type: ignore[attr-defined]
 
