@@ -79,7 +79,8 @@ class KeptQuery(Generic[Row]):
         if queryset.query.select_for_update and compiler.connection.get_autocommit():
             raise TransactionManagementError("Rows are locked in a transaction.")
         compiler.as_sql = lambda *args, **kwargs: (sql, _filled(parameters, given))
-        return list(queryset._iterable_class(_Asked(queryset, compiler)))  # type: ignore[attr-defined]
+        iterable: Any = queryset._iterable_class  # type: ignore[attr-defined]
+        return list(iterable(_Asked(queryset, compiler)))
 
     def first(self, **given: Any) -> Row | None:
         """The first of the rows that come; a queryset of which one is wanted says so by its slice."""

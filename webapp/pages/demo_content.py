@@ -49,8 +49,8 @@ _SUMS = KeptQuery[tuple[int, int, int]](
     lambda: (
         Environment.objects.filter(source=SOURCE)
         .values("source")
-        .annotate(rows=Count("pk"), tasks=Sum("task_count"), trajectories=Sum("trajectory_count"))
-        .values_list("rows", "tasks", "trajectories")
+        .annotate(rows=Count("pk"), of_tasks=Sum("task_count"), of_trajectories=Sum("trajectory_count"))
+        .values_list("rows", "of_tasks", "of_trajectories")
     )
 )
 """One row, or none."""
