@@ -33,12 +33,14 @@ class Given(Value):
         super().__init__(_Place(name))
 
 
-def among(column: str, name: str) -> dict[str, list[Any]]:
-    """What `extra` narrows rows by: those whose column (as SQL names it) is in the list that a call gives.
+def among(rows: QuerySet[Any], field: str, name: str) -> QuerySet[Any]:
+    """The rows of which a field of their own is in the list that a call gives under this name.
 
     `__in` writes each value into the text, so that it would be another for each number of them.
     """
-    return {"where": [f"{column} = ANY(%s)"], "params": [_Place(name)]}
+    meta = rows.model._meta
+    column: str = meta.get_field(field).column  # type: ignore[union-attr]
+    return rows.extra(where=[f'"{meta.db_table}"."{column}" = ANY(%s)'], params=[_Place(name)])
 
 
 def _filled(parameters: tuple[Any, ...], given: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -79,7 +81,7 @@ class KeptQuery(Generic[Row]):
         if queryset.query.select_for_update and compiler.connection.get_autocommit():
             raise TransactionManagementError("Rows are locked in a transaction.")
         compiler.as_sql = lambda *args, **kwargs: (sql, _filled(parameters, given))
-        iterable: Any = queryset._iterable_class  # type: ignore[attr-defined]
+        iterable: Any = queryset._iterable_class
         return list(iterable(_Asked(queryset, compiler)))
 
     def first(self, **given: Any) -> Row | None:

@@ -153,7 +153,8 @@ def _waiting_numbers(reviews: bool) -> KeptNumbers:
     """What is counted for who may review, or may not."""
 
     def build() -> dict[str, tuple[str, QuerySet[Any]]]:
-        failed = Job.objects.filter(created_by=Given("user"), state=JobState.FAILED, created_at__gte=Given("since"))
+        user: Any = Given("user")
+        failed = Job.objects.filter(created_by=user, state=JobState.FAILED, created_at__gte=Given("since"))
         if not reviews:
             return {"failed jobs of yours": _bounded(failed)}
         paying = Task.objects.filter(do_nothing__gte=PAYS, audit_state="")
@@ -162,7 +163,7 @@ def _waiting_numbers(reviews: bool) -> KeptNumbers:
             "tasks that pay for doing nothing": _bounded(without_demo(paying)),
             "stale audits": _bounded(without_demo(Task.objects.filter(audit_state="stale"))),
             "failed jobs of yours": _bounded(failed),
-            SENT: _bounded(waiting_for(Given("user"))),
+            SENT: _bounded(waiting_for(user)),
         }
 
     return KeptNumbers(build)

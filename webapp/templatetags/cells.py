@@ -24,7 +24,7 @@ class ColumnNode(template.Node):
         self.name, self.nodelist = name, nodelist
 
     def render(self, context: template.Context) -> SafeString:
-        return self.nodelist.render(context) if self.name in context.get("shows", ()) else mark_safe("")
+        return self.nodelist.render(context) if self.name in (context.get("shows") or ()) else mark_safe("")
 
 
 @register.tag
@@ -39,7 +39,7 @@ def column(parser: Any, token: Any) -> ColumnNode:
 @register.simple_tag(takes_context=True)
 def pick(context: template.Context, pk: int, named: Any) -> SafeString:
     """The cell with the box that selects a row, which is called `named`; `picked`: ids that are ticked at first."""
-    checked = " checked" if pk in context.get("picked", ()) else ""
+    checked = " checked" if pk in (context.get("picked") or ()) else ""
     return mark_safe(
         f'<td class="pick"><label><input type="checkbox" name="ids" value="{pk:d}" form="bulk" data-pick '
         f'aria-label="Select {escape(plain(named))}"{checked}></label></td>'

@@ -100,7 +100,7 @@ def newest_scores(pks: Iterable[int]) -> dict[int, Score]:
 
 _SCORES = KeptQuery[Score](
     lambda: (
-        Score.objects.extra(**among('"trajectories_score"."trajectory_id"', "pks"))
+        among(Score.objects.all(), "trajectory", "pks")
         .exclude(source="recorded")
         .order_by("trajectory", "-id")
         .distinct("trajectory")
@@ -108,14 +108,14 @@ _SCORES = KeptQuery[Score](
 )
 _MATRICES = KeptQuery[tuple[int, dict[str, Any], str]](
     lambda: (
-        Trajectory.objects.extra(**among('"trajectories_trajectory"."id"', "pks"))
+        among(Trajectory.objects.all(), "id", "pks")
         .filter(matrix__isnull=False)
         .values_list("pk", "matrix", "matrix_hash")
     )
 )
 _MARKS = KeptQuery[tuple[int, int, str]](
     lambda: (
-        Check.objects.extra(**among('"scenarios_check"."revision_id"', "revisions"))
+        among(Check.objects.all(), "revision", "revisions")
         .order_by("revision", "position")
         .values_list("revision_id", "position", "mark")
     )
