@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 
 from synthesis.errors import EnvariumError, InfrastructureError
 from webapp.claims import StaleClaim
-from webapp.connections import AWAY, is_away
+from webapp.database.connections import AWAY, is_away
 from webapp.disk import FULL, is_disk_full
 from webapp.errors import (
     ChangedMeanwhile,

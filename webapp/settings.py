@@ -150,13 +150,15 @@ TEMPLATES = [
                 "django.contrib.messages.context_processors.messages",
                 "webapp.context.house",
             ],
-            "builtins": ["webapp.templatetags.show"],
+            "builtins": ["webapp.templatetags.show", "webapp.templatetags.cells"],
             "libraries": {"show": "webapp.templatetags.show"},
         },
     },
 ]
 FORM_RENDERER = "webapp.forms.rows.RowRenderer"
 AUTH_USER_MODEL = "accounts.User"
+AUTHENTICATION_BACKENDS = ["webapp.accounts.sessions.AccountBackend"]
+SESSION_ENGINE = "webapp.accounts.sessions"
 AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},

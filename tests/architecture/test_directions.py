@@ -195,7 +195,7 @@ def test_lower_apps_do_not_know_upper_ones() -> None:
 
 def test_what_routers_share_knows_no_router() -> None:
     """`webapp/rest` stands on accounts and the broker; routers stand on it, and `webapp/api.py` on them."""
-    below = ("webapp.accounts", "webapp.broker", "webapp.connections", "webapp.paging", "webapp.rest")
+    below = ("webapp.accounts", "webapp.broker", "webapp.database.connections", "webapp.paging", "webapp.rest")
     below += ("webapp.disk", "webapp.errors", "webapp.error_responses")
     wrong = [(p, t) for p, _, t in edges("webapp/rest") if head(t, 0) == "webapp" and not t.startswith((*below,))]
     above = {"webapp.urls", "webapp.api_reference"}

@@ -14,7 +14,7 @@ from tests.fixtures.api import problem, program
 from tests.fixtures.pages_seed import person
 from tests.jobs import kinds  # noqa: F401 - registers the kinds
 from webapp.claims import StaleClaim
-from webapp.connections import is_away
+from webapp.database.connections import is_away
 from webapp.jobs import services
 from webapp.jobs.claims import JobClaim
 from webapp.jobs.context import JobContext

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from django.db.models.sql.compiler import SQLCompiler
 from django.test import Client
 from django.utils import timezone
 
@@ -20,6 +23,7 @@ from webapp.pages.search import read_query, search
 from webapp.review.models import ReviewQueue
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
+from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
 
@@ -98,6 +102,39 @@ def test_queues_that_wait_are_groups_with_counts() -> None:
     assert "to decide in Red &lt;audits&gt; <b>7</b>" in page
     assert f"/review/{other.pk}/" not in page
     assert not waiting_groups(signed("viewer")[0])
+
+
+def test_a_queue_of_named_people_waits_for_these_alone() -> None:
+    ada, _ = signed("annotator")
+    queue = ReviewQueue.objects.create(name="Ours", kind="task", item_count=2)
+    queue.members.add(pages_seed.person("operator"))
+    assert not waiting_groups(ada)
+    queue.members.add(ada)
+    assert [group.number for group in waiting_groups(ada)] == [2]
+
+
+def test_home_asks_few_queries_and_makes_little_sql_anew(
+    monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: Any
+) -> None:
+    _, client = signed("annotator")
+    run = replay_seed.make(replay_seed.ordinary())
+    Trajectory.objects.filter(pk=run.pk).update(outcome="failed")
+    Task.objects.update(audit_state="red")
+    assert "red audits <b>1</b>" in markup(client.get("/"))
+    made, as_sql = [], SQLCompiler.as_sql
+
+    def counted(self: SQLCompiler, *args: Any, **kwargs: Any) -> Any:
+        made.append(self.query.model)
+        return as_sql(self, *args, **kwargs)
+
+    monkeypatch.setattr(SQLCompiler, "as_sql", counted)
+    with django_assert_max_num_queries(26):
+        client.get("/")
+    assert len(made) <= 3  # when the person was here before; the others' text is kept
+    Task.objects.update(audit_state="stale")
+    page = markup(client.get("/"))
+    assert "stale audits <b>1</b>" in page
+    assert "red audits" not in page
 
 
 def test_the_training_demo_does_not_distort_counts_and_statistics() -> None:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
+from functools import lru_cache
 from typing import Any
 
 from django import forms
 from django.http import HttpRequest
+from django.utils.safestring import SafeString, mark_safe
 
 from webapp.forms.rows import PlainInput, PlainSearch, PlainSelect, options
 from webapp.paging import CURSORS
@@ -31,6 +34,41 @@ class Chip:
     @property
     def set(self) -> bool:
         return bool(self.words)
+
+    @property
+    def row(self) -> SafeString:
+        """Its field's row of the form."""
+        return _drawn(FieldLook.of(self.field)) if self.field is not None else mark_safe("")
+
+
+@dataclass(frozen=True)
+class FieldLook:
+    """All that the row of a field in a form of filters is drawn from: such a form is never bound and has no errors."""
+
+    name: str
+    label: str
+    id: str
+    value: str
+    widgets: tuple[Any, ...]
+    choices: tuple[Any, ...]
+    field: forms.BoundField = dataclass_field(compare=False, repr=False)
+
+    @classmethod
+    def of(cls, field: forms.BoundField) -> FieldLook:
+        widget = field.field.widget
+        widgets = tuple(
+            (type(one), tuple(one.attrs.items()))
+            for one in (widget, *(widget.widgets if isinstance(widget, forms.MultiWidget) else ()))
+        )
+        choices = tuple(widget.choices) if isinstance(widget, forms.Select) else parameters_of(field)
+        known = field.html_name, f"{field.label} {field.help_text}", field.id_for_label, repr(field.value())
+        return cls(*known, widgets, choices, field)
+
+
+@lru_cache(maxsize=256)
+def _drawn(look: FieldLook) -> SafeString:
+    """A list has ten of them, which are the same for everybody but where somebody has chosen something."""
+    return look.field.as_field_group()
 
 
 def without(request: HttpRequest, *names: str) -> str:

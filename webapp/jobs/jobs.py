@@ -18,7 +18,7 @@ from django.db import Error, connection
 from synthesis.errors import EnvariumError, SandboxUnavailable
 from synthesis.runtime import default_sandbox
 from webapp.claims import StaleClaim
-from webapp.connections import is_away
+from webapp.database.connections import is_away
 from webapp.disk import is_disk_full
 from webapp.events import throttle
 from webapp.jobs import memory_limit, presence, services

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.forms.filter_bar import Chip, FilterForm, without
 from webapp.lists.columns import Column, Heading, RowList, next_order, sorted_as
 from webapp.lists.list_filters import ListQuery
@@ -73,8 +74,7 @@ def shown_list(
 ) -> ShownList:
     """A list for the person who asks. `more` are filters that the address knows and the form does not."""
     order = Params(request.GET).text(rows.order_parameter, 40) or rows.default_order
-    chosen = ColumnChoice.objects.filter(owner=request.user.pk, list_name=rows.name).values_list("shown", flat=True)
-    columns = rows.shown(next(iter(chosen), None))
+    columns = rows.shown(_CHOSEN.first(owner=request.user.pk, name=rows.name))
     shows = frozenset(column.name for column in columns)
     query = kept_query(request.GET.urlencode())
     return ShownList(
@@ -110,12 +110,19 @@ def heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> 
 
 
 def _tabs(request: HttpRequest, rows: RowList, query: str) -> list[ViewTab]:
-    views = SavedView.objects.filter(Q(owner=request.user.pk) | Q(shared=True), list_name=rows.name).order_by("pk")
     page, asked = reverse(PAGES[rows.name]), _parameters(query)
     return [
         ViewTab(view, f"{page}?{view.query}", _parameters(view.query) == asked, view.owner_id == request.user.pk)
-        for view in views
+        for view in _VIEWS.rows(owner=request.user.pk, name=rows.name)
     ]
+
+
+_CHOSEN = KeptQuery[list[str]](
+    lambda: ColumnChoice.objects.filter(owner=Given("owner"), list_name=Given("name")).values_list("shown", flat=True)
+)
+_VIEWS = KeptQuery[SavedView](
+    lambda: SavedView.objects.filter(Q(owner=Given("owner")) | Q(shared=True), list_name=Given("name")).order_by("pk")
+)
 
 
 def _parameters(query: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from django.db.models import Count, QuerySet, Sum
 from django.urls import reverse
 
 from training.examples.records import CATEGORY, SOURCE
+from webapp.database.kept_sql import KeptQuery
 from webapp.environments.models import Environment
 
 
@@ -40,6 +41,16 @@ class DemoAmounts:
 
 def demo_amounts() -> DemoAmounts | None:
     """The demo's numbers; None where it was not trained here."""
-    rows = Environment.objects.filter(source=SOURCE)
-    sums = rows.aggregate(Count("pk"), tasks=Sum("task_count"), trajectories=Sum("trajectory_count"))
-    return DemoAmounts(sums["pk__count"], sums["tasks"], sums["trajectories"]) if sums["pk__count"] else None
+    row = _SUMS.first()
+    return DemoAmounts(*row) if row else None
+
+
+_SUMS = KeptQuery[tuple[int, int, int]](
+    lambda: (
+        Environment.objects.filter(source=SOURCE)
+        .values("source")
+        .annotate(rows=Count("pk"), of_tasks=Sum("task_count"), of_trajectories=Sum("trajectory_count"))
+        .values_list("rows", "of_tasks", "of_trajectories")
+    )
+)
+"""One row, or none."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
-from django.db.models import Exists, QuerySet, Subquery
+from django.db.models import QuerySet
 from django.urls import reverse
 
 from webapp.accounts.access import Scope, may
-from webapp.accounts.models import ApiToken, User
+from webapp.accounts.models import ApiToken
 from webapp.batches.models import Batch, BatchState
+from webapp.database.kept_sql import EXISTS, VALUE, Given, KeptNumbers
 from webapp.endpoints.models import Endpoint
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job, JobState
@@ -148,18 +150,29 @@ OFFERS = (
 
 def first_steps(user: Any) -> list[FirstStep]:
     """The steps for a person, in one query; none once all are done."""
-    offers = [offer for offer in OFFERS if may(user, offer.scope)]
-    asked: dict[str, Any] = {f"did_{offer.name}": Exists(offer.done_by(user)) for offer in offers}
-    asked |= {f"at_{offer.name}": Subquery(offer.newest(user)[:1]) for offer in offers if offer.newest}
-    known = User.objects.filter(pk=user.pk).annotate(**asked).values(*asked).first() or {}
+    offers = tuple(offer for offer in OFFERS if may(user, offer.scope))
+    known = _asked(offers).values(user=user.pk)
     steps = [
         FirstStep(
             offer.name,
             offer.label,
             offer.hint,
             offer.url(known.get(f"at_{offer.name}")),
-            bool(known.get(f"did_{offer.name}")),
+            known[f"did_{offer.name}"],
         )
         for offer in offers
     ]
     return [] if all(step.done for step in steps) else steps
+
+
+@lru_cache(maxsize=8)
+def _asked(offers: tuple[StepOffer, ...]) -> KeptNumbers:
+    """Whether each was done, and what it leads to; what a role is offered is asked in one way."""
+    user = Given("user")
+
+    def build() -> dict[str, tuple[str, QuerySet[Any]]]:
+        did = {f"did_{offer.name}": (EXISTS, offer.done_by(user).order_by().values("pk")[:1]) for offer in offers}
+        at = {f"at_{offer.name}": (VALUE, offer.newest(user)[:1]) for offer in offers if offer.newest}
+        return did | at
+
+    return KeptNumbers(build)

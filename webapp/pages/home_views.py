@@ -58,9 +58,9 @@ def home(request: HttpRequest) -> HttpResponse:
         **at_work(),
         "amounts": queries.amounts(demo),
         "demo": demo,
-        "environments": list(queries.newest_environments()),
-        "themes": list(queries.newest_themes()),
-        "audits": list(queries.newest_audits()),
+        "environments": queries.newest_environments(),
+        "themes": queries.newest_themes(),
+        "audits": queries.newest_audits(),
         "trajectories": queries.newest_trajectories(),
     }
     return render(request, "pages/home.html", context)

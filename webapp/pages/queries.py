@@ -6,9 +6,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cache
 from typing import Any
 
-from django.db.models import F, IntegerField, QuerySet
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import F, IntegerField, Q, QuerySet
 from django.db.models.expressions import RawSQL
 from django.urls import reverse
 from django.utils import timezone
@@ -17,10 +19,11 @@ from webapp.accounts.access import may
 from webapp.batches.engine.lane_jobs import KIND as BATCH
 from webapp.batches.models import Batch
 from webapp.batches.pages.batch_list import standing_still
+from webapp.database.kept_sql import COUNTED, Given, KeptNumbers, KeptQuery
 from webapp.environments.models import Environment
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.pages.demo_content import DemoAmounts, without_demo
-from webapp.review.assignments import may_work
+from webapp.review.assignments import works
 from webapp.review.models import ReviewQueue
 from webapp.review.queues import waiting_for
 from webapp.runs.job_list import standing_still as training_still
@@ -58,21 +61,37 @@ class LinkedTotal:
 def amounts(demo: DemoAmounts | None) -> list[LinkedTotal]:
     """How many there are of each, without the training demo's: few are counted, many are what the tree's roll-ups add
     up to."""
-    rolled: dict[str, int] = {}
+    counted = _AMOUNTS.values()
+    rolled = totals() if max(counted.values()) >= COUNTED_TO else {}
 
-    def amount(rows: QuerySet[Any], label: str, url: str) -> LinkedTotal:
-        counted = rows.order_by()[:COUNTED_TO].count()
-        if counted < COUNTED_TO:
-            return LinkedTotal(label, url, counted)
-        rolled.update(rolled or totals())
-        return LinkedTotal(label, url, max(rolled.get(label, 0) - getattr(demo, label, 0), counted))
+    def amount(label: str) -> int:
+        number: int = counted[label]
+        return number if number < COUNTED_TO else max(rolled.get(label, 0) - getattr(demo, label, 0), number)
 
-    return [
-        amount(Theme.objects.all(), "themes", "taxonomy:themes"),
-        amount(without_demo(Environment.objects.all(), ""), "environments", "environments:list"),
-        amount(without_demo(Task.objects.all()), "tasks", "scenarios:tasks"),
-        amount(without_demo(Trajectory.objects.all()), "trajectories", "trajectories:list"),
-    ]
+    return [LinkedTotal(label, url, amount(label)) for label, url in LISTS.items()]
+
+
+LISTS = {
+    "themes": "taxonomy:themes",
+    "environments": "environments:list",
+    "tasks": "scenarios:tasks",
+    "trajectories": "trajectories:list",
+}
+
+
+def _bounded(rows: QuerySet[Any]) -> tuple[str, QuerySet[Any]]:
+    """A count that ends at a thousand."""
+    return COUNTED, rows.order_by().values("pk")[:COUNTED_TO]
+
+
+_AMOUNTS = KeptNumbers(
+    lambda: {
+        "themes": _bounded(Theme.objects.all()),
+        "environments": _bounded(without_demo(Environment.objects.all(), "")),
+        "tasks": _bounded(without_demo(Task.objects.all())),
+        "trajectories": _bounded(without_demo(Trajectory.objects.all())),
+    }
+)
 
 
 @dataclass(frozen=True)
@@ -108,107 +127,186 @@ class WaitingGroup:
 
 def waiting_groups(user: Any) -> list[WaitingGroup]:
     """What waits, by kind, each with its count up to a thousand; kinds of which nothing waits are left out."""
-    tasks, jobs = reverse("scenarios:tasks"), reverse("jobs:list")
-    kinds: list[tuple[str, QuerySet[Any], str]] = []
-    if may(user, "review"):
-        kinds += [
-            ("red audits", without_demo(Task.objects.filter(audit_state="red")), f"{tasks}?audit=red"),
-            (
-                "tasks that pay for doing nothing",
-                without_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state="")),
-                f"{tasks}?low={PAYS}&audit=none&sort=-do_nothing",
-            ),
-            ("stale audits", without_demo(Task.objects.filter(audit_state="stale")), f"{tasks}?audit=stale"),
-        ]
-    kinds.append(
-        (
-            "failed jobs of yours",
-            Job.objects.filter(created_by=user, state=JobState.FAILED, created_at__gte=timezone.now() - WAITS_FOR),
-            f"{jobs}?state=failed&by=mine",
-        )
-    )
-    counted = [(label, rows.order_by()[:COUNTED_TO].count(), url) for label, rows, url in kinds]
-    groups = [WaitingGroup(label, number, url, number >= COUNTED_TO) for label, number, url in counted if number]
-    return [*review_groups(user), *groups]
+    tasks, jobs, reviews = reverse("scenarios:tasks"), reverse("jobs:list"), may(user, "review")
+    addresses = {
+        "red audits": f"{tasks}?audit=red",
+        "tasks that pay for doing nothing": f"{tasks}?low={PAYS}&audit=none&sort=-do_nothing",
+        "stale audits": f"{tasks}?audit=stale",
+        "failed jobs of yours": f"{jobs}?state=failed&by=mine",
+        SENT: reverse("review:queues"),
+    }
+    counted = _waiting_numbers(reviews).values(user=user.pk, since=timezone.now() - WAITS_FOR)
+    groups = {
+        label: WaitingGroup(label, number, addresses[label], label != SENT and number >= COUNTED_TO)
+        for label, number in counted.items()
+        if number
+    }
+    sent = [groups.pop(SENT)] if SENT in groups else []
+    return [*sent, *(queues_to_work(user) if reviews else []), *groups.values()]
 
 
-def review_groups(user: Any) -> list[WaitingGroup]:
-    """What a person is to decide: items that were sent to them, and open ones of each queue that they work."""
-    if not may(user, "review"):
-        return []
-    sent = waiting_for(user).order_by()[:COUNTED_TO].count()
-    groups = [WaitingGroup("sent to you to decide", sent, reverse("review:queues"))] if sent else []
-    rows = ReviewQueue.objects.filter(is_open=True, item_count__gt=F("closed_count")).order_by("name")
-    for queue in rows.prefetch_related("members")[:QUEUES]:
-        if may_work(user, queue):
+SENT = "sent to you to decide"
+
+
+@cache
+def _waiting_numbers(reviews: bool) -> KeptNumbers:
+    """What is counted for who may review, or may not."""
+
+    def build() -> dict[str, tuple[str, QuerySet[Any]]]:
+        user: Any = Given("user")
+        failed = Job.objects.filter(created_by=user, state=JobState.FAILED, created_at__gte=Given("since"))
+        if not reviews:
+            return {"failed jobs of yours": _bounded(failed)}
+        paying = Task.objects.filter(do_nothing__gte=PAYS, audit_state="")
+        return {
+            "red audits": _bounded(without_demo(Task.objects.filter(audit_state="red"))),
+            "tasks that pay for doing nothing": _bounded(without_demo(paying)),
+            "stale audits": _bounded(without_demo(Task.objects.filter(audit_state="stale"))),
+            "failed jobs of yours": _bounded(failed),
+            SENT: _bounded(waiting_for(user)),
+        }
+
+    return KeptNumbers(build)
+
+
+def queues_to_work(user: Any) -> list[WaitingGroup]:
+    """The queues that a person works and that have open items, each with how many."""
+    groups = []
+    for queue in _QUEUES.rows():
+        if works(user, queue.roles, queue.people):
             left = queue.item_count - queue.closed_count
             groups.append(WaitingGroup(f"to decide in {queue.name}", left, reverse("review:queue", args=[queue.pk])))
     return groups
 
 
+_QUEUES = KeptQuery[Any](
+    lambda: (
+        ReviewQueue.objects.filter(is_open=True, item_count__gt=F("closed_count"))
+        .annotate(people=ArrayAgg("members", filter=Q(members__isnull=False), default=[]))
+        .only("name", "roles", "item_count", "closed_count")
+        .order_by("name")[:QUEUES]
+    )
+)
+
+
 def waiting(user: Any) -> PendingWork:
     """By role: a person's own jobs; faulty tasks for who may review; everybody's failed jobs for who runs workers."""
-    mine = Job.objects.filter(created_by=user, created_at__gte=timezone.now() - WAITS_FOR).defer(*HEAVY).order_by("-id")
-    imports = mine.filter(state=JobState.SUCCEEDED, kind__startswith="import_")
-    left_out = imports.annotate(left_out=RawSQL(LEFT_OUT, (), output_field=IntegerField()))[: WAITING * 2]
-    reviews = may(user, "review")
+    since, reviews = timezone.now() - WAITS_FOR, may(user, "review")
     return PendingWork(
-        failed=list(mine.filter(state=JobState.FAILED)[:WAITING]),
-        batches=standing_still(user, timezone.now() - WAITS_FOR),
-        training=training_still(user, timezone.now() - WAITS_FOR),
-        left_out=[job for job in left_out if job.left_out][:WAITING],
+        failed=_FAILED.rows(user=user.pk, since=since),
+        batches=standing_still(user, since),
+        training=training_still(user, since),
+        left_out=[job for job in _IMPORTED.rows(user=user.pk, since=since) if job.left_out][:WAITING],
         others_failed=others_failed(user) if may(user, "worker") else [],
-        red=red_tasks() if reviews else [],
-        paying=paying_tasks() if reviews else [],
+        red=_RED.rows() if reviews else [],
+        paying=_PAYING.rows() if reviews else [],
     )
+
+
+def _jobs_of_theirs() -> QuerySet[Job]:
+    return Job.objects.filter(created_by=Given("user"), created_at__gte=Given("since")).order_by("-id")
+
+
+_FAILED = KeptQuery[Job](lambda: _jobs_of_theirs().filter(state=JobState.FAILED).only("title", "finished_at")[:WAITING])
+_IMPORTED = KeptQuery[Any](
+    lambda: (
+        _jobs_of_theirs()
+        .filter(state=JobState.SUCCEEDED, kind__startswith="import_")
+        .annotate(left_out=RawSQL(LEFT_OUT, (), output_field=IntegerField()))
+        .defer(*HEAVY)[: WAITING * 2]
+    )
+)
+_RED = KeptQuery[Task](
+    lambda: (
+        without_demo(Task.objects.filter(audit_state="red"))
+        .select_related("environment")
+        .only("title", "environment__name")
+        .order_by("-id")[:WAITING]
+    )
+)
+"""The newest tasks whose audit found a fault."""
+_PAYING = KeptQuery[Task](
+    lambda: (
+        without_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state=""))
+        .select_related("environment")
+        .only("title", "do_nothing", "environment__name")
+        .order_by(F("do_nothing").desc(nulls_last=True), "-id")[:WAITING]
+    )
+)
+"""The tasks that give most for doing nothing, and that no audit has looked at."""
 
 
 def others_failed(user: Any) -> list[Job]:
     """Failed jobs of other people among the newest of all."""
-    newest = Job.objects.select_related("created_by").defer(*HEAVY).order_by("-id")[:RECENT_JOBS]
+    newest = _NEWEST_JOBS.rows()
     return [job for job in newest if job.state == JobState.FAILED and job.created_by_id != user.pk][:WAITING]
 
 
-def red_tasks() -> list[Task]:
-    """The newest tasks whose audit found a fault."""
-    rows = without_demo(Task.objects.filter(audit_state="red")).select_related("environment")
-    return list(rows.only("title", "environment__name").order_by("-id")[:WAITING])
-
-
-def paying_tasks() -> list[Task]:
-    """The tasks that give most for doing nothing, and that no audit has looked at."""
-    rows = without_demo(Task.objects.filter(do_nothing__gte=PAYS, audit_state="")).select_related("environment")
-    most = F("do_nothing").desc(nulls_last=True)
-    return list(rows.only("title", "do_nothing", "environment__name").order_by(most, "-id")[:WAITING])
+_NEWEST_JOBS = KeptQuery[Job](
+    lambda: Job.objects.select_related("created_by").defer(*HEAVY).order_by("-id")[:RECENT_JOBS]
+)
 
 
 def running() -> list[Job]:
     """Jobs that are not done. Those of batches are their batches' own affair: `listing.working` has these."""
-    rows = Job.objects.filter(state__in=OPEN_STATES).exclude(kind=BATCH).select_related("created_by").defer(*HEAVY)
-    return list(rows.order_by("id")[: NEWEST * 2])
+    return _RUNNING.rows()
 
 
-def newest_themes() -> QuerySet[Theme]:
-    columns = ("name", "tool_count", "created_at", "node__name")
-    return Theme.objects.select_related("node").only(*columns).order_by("-id")[:NEWEST]
-
-
-def newest_audits() -> QuerySet[Audit]:
-    rows = without_demo(Audit.objects.select_related("revision__task"), "revision__task__environment").only(
-        "state", "created_at", "revision__task__title"
+_RUNNING = KeptQuery[Job](
+    lambda: (
+        Job.objects.filter(state__in=OPEN_STATES)
+        .exclude(kind=BATCH)
+        .select_related("created_by")
+        .defer(*HEAVY)
+        .order_by("id")[: NEWEST * 2]
     )
-    return rows.order_by("-id")[:NEWEST]
+)
+
+
+def newest_themes() -> list[Theme]:
+    return _THEMES.rows()
+
+
+def newest_audits() -> list[Audit]:
+    return _AUDITS.rows()
 
 
 def newest_trajectories() -> list[Trajectory]:
     """The newest ones, each with its reason where it failed."""
-    columns = ("environment", "outcome", "live", "reward", "policy", "step_count", "created_at", "task__title")
-    newest = without_demo(Trajectory.objects.select_related("task"))
-    rows = list(newest.only(*columns).order_by("-id")[:NEWEST])
+    rows = _TRAJECTORIES.rows()
     tell_reasons(rows)
     return rows
 
 
-def newest_environments() -> QuerySet[Environment]:
-    columns = ("name", "tool_count", "finding_count", "task_count", "created_at")
-    return without_demo(Environment.objects.only(*columns), "").order_by("-id")[:NEWEST]
+def newest_environments() -> list[Environment]:
+    return _ENVIRONMENTS.rows()
+
+
+_THEMES = KeptQuery[Theme](
+    lambda: (
+        Theme.objects.select_related("node")
+        .only("name", "tool_count", "created_at", "node__name")
+        .order_by("-id")[:NEWEST]
+    )
+)
+_AUDITS = KeptQuery[Audit](
+    lambda: (
+        without_demo(Audit.objects.select_related("revision__task"), "revision__task__environment")
+        .only("state", "created_at", "revision__task__title")
+        .order_by("-id")[:NEWEST]
+    )
+)
+_TRAJECTORIES = KeptQuery[Trajectory](
+    lambda: (
+        without_demo(Trajectory.objects.select_related("task"))
+        .only("environment", "outcome", "live", "reward", "policy", "step_count", "created_at", "replay", "task__title")
+        .order_by("-id")[:NEWEST]
+    )
+)
+_ENVIRONMENTS = KeptQuery[Environment](
+    lambda: (
+        without_demo(Environment.objects.all(), "")
+        .only("name", "tool_count", "finding_count", "task_count", "created_at")
+        .order_by("-id")[:NEWEST]
+    )
+)

@@ -6,8 +6,8 @@ commands alone, a number what has it. Every kind reads a bounded number of rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from django.db.models import F, Model, Q, QuerySet
@@ -24,6 +24,7 @@ from webapp.query_params import LARGEST_ID, whole_number
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Theme
+from webapp.templatetags.show import row_url
 from webapp.trajectories.models import Trajectory
 
 SHORTEST = 3
@@ -65,6 +66,8 @@ class SearchQuery:
     number: int | None = None
     commands_only: bool = False
     scopes: frozenset[str] = field(default_factory=frozenset)
+    most: int = SHOWN_OF_ONE
+    """So many hits of a kind are shown."""
 
     @property
     def long_words(self) -> list[str]:
@@ -88,6 +91,7 @@ def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
     """What was found, kind by kind; all of one where it is named."""
     groups = []
     most = SHOWN_OF_ONE if kind else SHOWN
+    query = replace(query, most=most)
     for name, (title, find) in KINDS.items():
         if (kind and name != kind) or not query.words or (name != "pages" and not query.finds_rows):
             continue
@@ -124,18 +128,20 @@ def _rank(text: str, query: SearchQuery) -> tuple[int, int]:
     return missing, upper.find(query.words[0])
 
 
-def _hits(rows: Iterable[Model], make: Callable[[Any], Hit]) -> list[Hit]:
-    return [make(row) for row in rows]
+def _hits(query: SearchQuery, rows: Sequence[Model], make: Callable[[Any], Hit]) -> list[Hit]:
+    """The best of the rows, and one more where there are others."""
+    return [make(row) for row in rows[: query.most + 1]]
 
 
 def _environments(query: SearchQuery) -> list[Hit]:
     rows = Environment.objects.only("name", "category", "tool_count", "task_count")
     return _hits(
+        query,
         _matching(rows, query, "name", ""),
         lambda row: Hit(
             row.name,
             f"{row.category or 'no category'} · {row.tool_count:,} tools · {row.task_count:,} tasks",
-            reverse("environments:detail", args=[row.pk]),
+            row_url("environments:detail", row.pk),
         ),
     )
 
@@ -146,11 +152,12 @@ def _tools(query: SearchQuery) -> list[Hit]:
     rows = Tool.objects.filter(version__environment__current=F("version")).select_related("version__environment")
     rows = rows.only("name", "kind", "version__environment__name")
     return _hits(
+        query,
         _matching(rows, SearchQuery(query.text, query.words), "name", "version__environment"),
         lambda row: Hit(
             row.name,
             row.version.environment.name,
-            f"{reverse('environments:detail', args=[row.version.environment_id])}?tab=tools#tool-{row.name}",
+            f"{row_url('environments:detail', row.version.environment_id)}?tab=tools#tool-{row.name}",
             ("kind", row.kind),
         ),
     )
@@ -159,11 +166,12 @@ def _tools(query: SearchQuery) -> list[Hit]:
 def _tasks(query: SearchQuery) -> list[Hit]:
     rows = Task.objects.select_related("environment").only("title", "words", "audit_state", "environment__name")
     return _hits(
+        query,
         _matching(rows, query, "words", "environment"),
         lambda row: Hit(
             row.title,
             f"{row.environment.name} · task {row.pk}",
-            reverse("scenarios:task", args=[row.pk]),
+            row_url("scenarios:task", row.pk),
             ("audit", row.audit_state),
         ),
     )
@@ -183,11 +191,11 @@ def _trajectories(query: SearchQuery) -> list[Hit]:
             "outcome", "policy", "replay", "title", "words", "task", "environment"
         )
         found += [row for row in _matching(foreign, words, "words") if row not in found]
-    return _hits(found, _trajectory_hit)
+    return _hits(query, found, _trajectory_hit)
 
 
 def _trajectory_hit(row: Trajectory) -> Hit:
-    policy, url = row.policy or "policy not recorded", reverse("trajectories:detail", args=[row.pk])
+    policy, url = row.policy or "policy not recorded", row_url("trajectories:detail", row.pk)
     if row.environment is None:
         return Hit(f"{row.pk} {row.name}", policy, url, ("replay", row.replay))
     return Hit(f"{row.pk} {row.name}", f"{policy} · {row.environment.name}", url, ("outcome", row.outcome))
@@ -196,22 +204,25 @@ def _trajectory_hit(row: Trajectory) -> Hit:
 def _themes(query: SearchQuery) -> list[Hit]:
     rows = Theme.objects.only("name", "tool_count", "source")
     return _hits(
+        query,
         _matching(rows, query, "name"),
-        lambda row: Hit(row.name, f"{row.tool_count:,} tools", reverse("taxonomy:theme", args=[row.pk])),
+        lambda row: Hit(row.name, f"{row.tool_count:,} tools", row_url("taxonomy:theme", row.pk)),
     )
 
 
 def _batches(query: SearchQuery) -> list[Hit]:
     rows = Batch.objects.only("name", "state", "created_at")
     return _hits(
+        query,
         _matching(rows, query, "name"),
-        lambda row: Hit(row.name, f"batch {row.pk}", reverse("batches:batch", args=[row.pk]), ("batch", row.state)),
+        lambda row: Hit(row.name, f"batch {row.pk}", row_url("batches:batch", row.pk), ("batch", row.state)),
     )
 
 
 def _training(query: SearchQuery) -> list[Hit]:
     rows = TrainingJob.objects.only("name", "state", "public_id")
     return _hits(
+        query,
         _matching(rows, query, "name"),
         lambda row: Hit(
             row.name or row.public_id,
@@ -225,8 +236,9 @@ def _training(query: SearchQuery) -> list[Hit]:
 def _jobs(query: SearchQuery) -> list[Hit]:
     rows = Job.objects.only("title", "state")
     return _hits(
+        query,
         _matching(rows, query, "title"),
-        lambda row: Hit(row.title, f"job {row.pk}", reverse("jobs:detail", args=[row.pk]), ("job", row.state)),
+        lambda row: Hit(row.title, f"job {row.pk}", row_url("jobs:detail", row.pk), ("job", row.state)),
     )
 
 

@@ -13,7 +13,7 @@ from django.http import HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.utils.http import content_disposition_header
 
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.errors import NotFound, RangeNotSatisfiable
 
 BLOCK = 1 << 20

@@ -7,7 +7,7 @@ another item.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -16,6 +16,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from webapp.accounts.access import may
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.errors import Conflict, NotFound
 from webapp.review.models import (
     ON_A_PLACE,
@@ -51,15 +52,16 @@ def may_work(user: Any, queue: ReviewQueue) -> bool:
 def workers_among(people: Iterable[Any], queue: ReviewQueue) -> list[Any]:
     """Those of these people who work the queue; one query, however many they are."""
     members = {user.pk for user in queue.members.all()}
+    return [user for user in people if works(user, queue.roles, members)]
 
-    def works(user: Any) -> bool:
-        if not may(user, "review"):
-            return False
-        if queue.roles and user.role in queue.roles:
-            return True
-        return user.pk in members if queue.roles or members else True
 
-    return [user for user in people if works(user)]
+def works(user: Any, roles: Collection[str], members: Collection[int]) -> bool:
+    """Whether a person is among those who work a queue of these roles and people."""
+    if not may(user, "review"):
+        return False
+    if roles and user.role in roles:
+        return True
+    return user.pk in members if roles or members else True
 
 
 @transaction.atomic
@@ -95,11 +97,19 @@ def _let_go(user: Any, queue: ReviewQueue) -> None:
 
 def _held_by(user: Any, queue: ReviewQueue) -> list[Assignment]:
     """What the person holds of a queue, in the order in which they were given it."""
-    rows = Assignment.objects.filter(user=user, queue=queue, state=AssignmentState.HELD).select_related("item")
-    held = list(rows.order_by("id"))
+    held = _HELD.rows(user=user.pk, queue=queue.pk)
     for row in held:
         row.queue = queue
     return held
+
+
+_HELD = KeptQuery[Assignment](
+    lambda: (
+        Assignment.objects.filter(user=Given("user"), queue=Given("queue"), state=AssignmentState.HELD)
+        .select_related("item")
+        .order_by("id")
+    )
+)
 
 
 def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
@@ -163,9 +173,10 @@ def _extended(row: Assignment) -> Assignment:
 
 def lapse(queue: ReviewQueue) -> int:
     """Give back the places of those whose lease has ended; how many there were."""
-    ended = Assignment.objects.filter(queue=queue, state=AssignmentState.HELD, expires_at__lt=timezone.now())
-    if not ended.exists():
+    now = timezone.now()
+    if not _ENDED.rows(queue=queue.pk, now=now):
         return 0
+    ended = Assignment.objects.filter(queue=queue, state=AssignmentState.HELD, expires_at__lt=now)
     items = QueueItem.objects.select_for_update(skip_locked=True, of=("self",)).filter(
         pk__in=ended.order_by("expires_at").values("item")[:LAPSED_AT_ONCE]
     )
@@ -175,6 +186,13 @@ def lapse(queue: ReviewQueue) -> int:
             give_up(row, item, AssignmentState.LAPSED)
             count += 1
     return count
+
+
+_ENDED = KeptQuery[int](
+    lambda: Assignment.objects.filter(
+        queue=Given("queue"), state=AssignmentState.HELD, expires_at__lt=Given("now")
+    ).values_list("pk", flat=True)[:1]
+)
 
 
 def give_up(row: Assignment, item: QueueItem, state: str) -> None:
@@ -187,13 +205,23 @@ def give_up(row: Assignment, item: QueueItem, state: str) -> None:
 
 def require_assignment(user: Any, pk: int) -> Assignment:
     """A person's own assignment, its item's row locked, then its own. Raises NotFound. Call it in a transaction."""
-    known = Assignment.objects.filter(pk=pk, user=user).values_list("item_id", flat=True).first()
+    known = _OWN.first(pk=pk, user=user.pk)
     if known is None:
         raise NotFound("There is no such item of yours.")
-    item = QueueItem.objects.select_for_update(of=("self",)).select_related("queue").get(pk=known)
-    row = Assignment.objects.select_for_update(of=("self",)).get(pk=pk)
+    item, row = _LOCKED_ITEM.first(pk=known), _LOCKED.first(pk=pk)
+    if item is None or row is None:
+        raise NotFound("This item is gone.")
     row.item, row.queue = item, item.queue
     return row
+
+
+_OWN = KeptQuery[int](
+    lambda: Assignment.objects.filter(pk=Given("pk"), user=Given("user")).values_list("item_id", flat=True)
+)
+_LOCKED_ITEM = KeptQuery[QueueItem](
+    lambda: QueueItem.objects.select_for_update(of=("self",)).select_related("queue").filter(pk=Given("pk"))
+)
+_LOCKED = KeptQuery[Assignment](lambda: Assignment.objects.select_for_update(of=("self",)).filter(pk=Given("pk")))
 
 
 def require_held(user: Any, pk: int) -> Assignment:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from django.db.models import F, Max, Model
@@ -16,6 +17,7 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from webapp.accounts.row_log import acting
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
@@ -215,10 +217,22 @@ def undo_group(user: Any, group: uuid.UUID) -> int:
 
 def standing(kind: str, subject: Model) -> list[ReviewDecision]:
     """The decisions of people that count for an object as it is now, oldest first."""
-    rows = ReviewDecision.objects.filter(undone_at__isnull=True, user__isnull=False, gold_right__isnull=True)
     if isinstance(subject, Task):
-        rows = rows.filter(revision_id=subject.current_id)
-    return list(rows.filter(**subject_filter(kind, subject.pk)).select_related("user").order_by("id"))
+        return _standing(kind).rows(subject=subject.pk, revision=subject.current_id) if subject.current_id else []
+    return _standing(kind).rows(subject=subject.pk)
+
+
+@cache
+def _standing(kind: str) -> KeptQuery[ReviewDecision]:
+    revision = {"revision": Given("revision")} if kind == ReviewKind.TASK else {}
+    return KeptQuery(
+        lambda: (
+            ReviewDecision.objects.filter(undone_at__isnull=True, user__isnull=False, gold_right__isnull=True)
+            .filter(**{f"{kind}_id": Given("subject")}, **revision)
+            .select_related("user")
+            .order_by("id")
+        )
+    )
 
 
 def required(kind: str, pk: int) -> int:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-from django.db.models import Q, Subquery, prefetch_related_objects
+from django.db.models import Q, QuerySet, prefetch_related_objects
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
+from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
@@ -30,9 +32,9 @@ from webapp.review.subjects import score_tag, subject_page, subject_title, tag_o
 from webapp.review.task_gate import may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
-from webapp.scenarios.audits.page import newest_audit, words
+from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context
-from webapp.scenarios.models import AuditFault, Check, Task
+from webapp.scenarios.models import Audit, AuditFault, Check, Task
 from webapp.scenarios.queries import find_task, revision_diff
 from webapp.scenarios.references import hold_reference
 from webapp.scenarios.withheld.page import withheld_context
@@ -66,16 +68,28 @@ class HistoryLine:
 
 def history(kind: str, pk: int, current_revision: int | None = None) -> list[HistoryLine]:
     """The newest decisions of people on an object, undone ones too."""
-    rows = ReviewDecision.objects.filter(**subject_filter(kind, pk), user__isnull=False, gold_right__isnull=True)
-    rows = rows.select_related("user", "revision", "queue", "undone_by").defer("revision__record").order_by("-id")
     return [
         HistoryLine(
             row, verdict_label(kind, row.verdict), reason_labels(kind, row.reasons), _tone(kind, row.verdict),
             row.revision_id is not None and row.revision_id != current_revision,
             [(dict(GROUPS).get(code, code), verdict_label(kind, said)) for code, said in _groups(row)],
         )
-        for row in rows[:HISTORY_SHOWN]
+        for row in _decisions(kind).rows(subject=pk)
     ]  # fmt: skip
+
+
+@cache
+def _decisions(kind: str) -> KeptQuery[ReviewDecision]:
+    """What `history` tells of an object of this kind."""
+    return KeptQuery(
+        lambda: (
+            ReviewDecision.objects.filter(**{f"{kind}_id": Given("subject")})
+            .filter(user__isnull=False, gold_right__isnull=True)
+            .select_related("user", "revision", "queue", "undone_by")
+            .defer("revision__record")
+            .order_by("-id")[:HISTORY_SHOWN]
+        )
+    )
 
 
 def _groups(row: ReviewDecision) -> list[tuple[str, str]]:
@@ -90,14 +104,13 @@ def _tone(kind: str, code: str) -> str:
 def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dict[str, Any]:
     """The newest attempts at a task's current revision, what they came to, and pass@k; each of the `checks` (all of
     them: `whole`) is given in how many of the attempts it held."""
-    heavy = ("record", "matrix", "provenance", "answer", "replay_note")
-    rows = Trajectory.objects.filter(task=task, revision=task.current_id, live=False).defer(*heavy).order_by("-id")
-    attempts = list(rows[:ATTEMPTS_SHOWN])
+    attempts = _ATTEMPTS.rows(task=task.pk, revision=task.current_id)
     scores = newest_scores([row.pk for row in attempts]) if attempts else {}
     tell_reasons(attempts, scores, checks if whole else ())
     ended = [(row.outcome, row.reward) for row in attempts]
     if len(attempts) == ATTEMPTS_SHOWN:
-        ended = list(rows.order_by().values_list("outcome", "reward"))
+        rows = Trajectory.objects.filter(task=task, revision=task.current_id, live=False)
+        ended = list(rows.values_list("outcome", "reward"))
     outcomes = Counter(outcome for outcome, _ in ended)
     counted = Counter(outcome for outcome, reward in ended if is_scored(outcome, reward))
     return {
@@ -108,6 +121,15 @@ def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dic
         "outcomes": [(name or "none", count) for name, count in outcomes.most_common()],
         "pass_at": pass_at(counted["solved"], sum(counted.values())),
     }
+
+
+_ATTEMPTS = KeptQuery[Trajectory](
+    lambda: (
+        Trajectory.objects.filter(task=Given("task"), revision=Given("revision"), live=False)
+        .defer("record", "matrix", "provenance", "answer", "replay_note", "words")
+        .order_by("-id")[:ATTEMPTS_SHOWN]
+    )
+)
 
 
 def decision_form(user: Any, kind: str, pk: int, given: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -219,14 +241,22 @@ def queue_context(
 
 def neighbours(user: Any, queue: ReviewQueue, assignment: Assignment | None) -> tuple[int | None, int | None]:
     """The items that the person had in this queue before and after the one of this assignment; one query."""
-    mine = Assignment.objects.filter(user=user, queue=queue).exclude(state="released")
-    newest_first = mine.order_by("-id").values("item_id")
     if assignment is None:
-        return newest_first.values_list("item_id", flat=True).first(), None
-    before = newest_first.filter(pk__lt=assignment.pk)[:1]
-    after = mine.filter(pk__gt=assignment.pk).order_by("id").values("item_id")[:1]
-    own = Assignment.objects.filter(pk=assignment.pk)
-    return own.values_list(Subquery(before), Subquery(after)).first() or (None, None)
+        mine = Assignment.objects.filter(user=user, queue=queue).exclude(state="released")
+        return mine.order_by("-id").values_list("item_id", flat=True).first(), None
+    found = _NEIGHBOURS.values(user=user.pk, queue=queue.pk, own=assignment.pk)
+    return found["before"], found["after"]
+
+
+def _around() -> dict[str, tuple[str, QuerySet[Assignment, Any]]]:
+    mine = Assignment.objects.filter(user=Given("user"), queue=Given("queue")).exclude(state="released")
+    return {
+        "before": (VALUE, mine.filter(pk__lt=Given("own")).order_by("-id").values("item_id")[:1]),
+        "after": (VALUE, mine.filter(pk__gt=Given("own")).order_by("id").values("item_id")[:1]),
+    }
+
+
+_NEIGHBOURS = KeptNumbers(_around)
 
 
 def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
@@ -234,7 +264,9 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
     revision = task.current
     if revision is None:
         return {"task": task, "revision": None}
-    audit = newest_audit(revision).defer("probes").first()
+    audit = _AUDIT.first(revision=revision.pk)
+    if audit is not None:
+        audit.revision = revision
     faults: list[AuditFault] = []
     if audit is not None and audit.state != "green":
         prefetch_related_objects([audit], "faults")
@@ -253,6 +285,9 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         **(withheld_context(task, revision) if task.withheld else {}),
         **attempts_context(task, checks["checks"], whole=checks["checks_whole"]),
     }
+
+
+_AUDIT = KeptQuery[Audit](lambda: Audit.objects.filter(revision=Given("revision")).defer("probes").order_by("-id")[:1])
 
 
 def tell_held(checks: Sequence[Check], scores: Iterable[Score]) -> int:

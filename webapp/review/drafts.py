@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 from django.db import transaction
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.errors import ChangedMeanwhile
 from webapp.review.models import Draft, subject_filter
 from webapp.review.subjects import require_subject
@@ -18,7 +20,14 @@ MOST_BYTES = 64 << 10
 
 def draft_of(user: Any, kind: str, pk: int) -> Draft | None:
     """A person's draft of a decision on an object."""
-    return Draft.objects.filter(user=user, **subject_filter(kind, pk)).first()
+    return _drafts(kind).first(user=user.pk, subject=pk)
+
+
+@cache
+def _drafts(kind: str) -> KeptQuery[Draft]:
+    return KeptQuery(
+        lambda: Draft.objects.filter(user=Given("user"), **{f"{kind}_id": Given("subject")}).order_by("pk")[:1]
+    )
 
 
 def mark_of(draft: Draft | None) -> str:

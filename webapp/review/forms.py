@@ -8,6 +8,7 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
 from webapp.query_params import Params
@@ -105,9 +106,18 @@ class SendForm(forms.Form):
 
     def __init__(self, queue: ReviewQueue, sender: User, data: Any = None) -> None:
         super().__init__(data)
-        people = User.objects.filter(is_active=True, role__in=REVIEWERS).exclude(pk=sender.pk).order_by("username")
-        takers = workers_among(people.only("username", "role", "is_active")[:500], queue)
+        takers = workers_among(_COLLEAGUES.rows(sender=sender.pk), queue)
         self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
+
+
+_COLLEAGUES = KeptQuery[User](
+    lambda: (
+        User.objects.filter(is_active=True, role__in=REVIEWERS)
+        .exclude(pk=Given("sender"))
+        .only("username", "role", "is_active")
+        .order_by("username")[:500]
+    )
+)
 
 
 def choice_of(data: QueryDict) -> dict[str, Any]:

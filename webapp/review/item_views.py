@@ -6,7 +6,7 @@ from typing import Any
 
 from django.contrib import messages
 from django.db.models import Q, prefetch_related_objects
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.accounts.models import User
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.errors import Conflict, NotFound
 from webapp.query_params import Params
 from webapp.review import assignments, queues, transfers
@@ -68,21 +69,35 @@ def pull_ahead(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def find_item(pk: int) -> QueueItem:
-    return get_object_or_404(QueueItem.objects.select_related("queue"), pk=pk)
+    item = _ITEM.first(pk=pk)
+    if item is None:
+        raise Http404("There is no such item.")
+    return item
+
+
+_ITEM = KeptQuery[QueueItem](lambda: QueueItem.objects.select_related("queue").filter(pk=Given("pk")))
 
 
 def holds_of(user: Any, item: QueueItem) -> tuple[Assignment | None, list[Assignment]]:
     """(the person's newest hold of an item, those of others who have it now)."""
-    standing = Q(state=AssignmentState.HELD, expires_at__gt=timezone.now())
-    rows = item.assignments.filter(Q(user=user) | standing).select_related("user").order_by("id")
     own, others = None, []
-    for row in rows:
-        row.queue = item.queue
+    for row in _HOLDS.rows(item=item.pk, user=user.pk, now=timezone.now()):
+        row.item, row.queue = item, item.queue
         if row.user_id == user.pk:
             own = row
         else:
             others.append(row)
     return own, others
+
+
+_HOLDS = KeptQuery[Assignment](
+    lambda: (
+        Assignment.objects.filter(item=Given("item"))
+        .filter(Q(user=Given("user")) | Q(state=AssignmentState.HELD, expires_at__gt=Given("now")))
+        .select_related("user")
+        .order_by("id")
+    )
+)
 
 
 def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | None = None) -> dict[str, Any]:

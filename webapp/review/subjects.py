@@ -6,6 +6,7 @@ from django.db.models import Model
 from django.urls import reverse
 
 from webapp.content_store import content_hash
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.models import Environment, Tool
 from webapp.errors import NotFound
 from webapp.review.models import ReviewKind
@@ -27,8 +28,7 @@ def locked_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
     """
     found: Task | Tool | Trajectory | None
     if kind == ReviewKind.TASK:
-        rows = Task.objects.select_for_update(of=("self",)).select_related("current", "audit")
-        found = rows.defer("current__record", "audit__probes").filter(pk=pk).first()
+        found = _LOCKED_TASK.first(pk=pk)
     elif kind == ReviewKind.TOOL:
         found = Tool.objects.select_related("version").defer("version__record").filter(pk=pk).first()
         if found is not None:
@@ -39,6 +39,16 @@ def locked_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
     if found is None:
         raise NotFound(MISSING[ReviewKind(kind)])
     return found
+
+
+_LOCKED_TASK = KeptQuery[Task](
+    lambda: (
+        Task.objects.select_for_update(of=("self",))
+        .select_related("current", "audit")
+        .defer("current__record", "audit__probes")
+        .filter(pk=Given("pk"))
+    )
+)
 
 
 def tag_of(kind: str, subject: Model) -> str:

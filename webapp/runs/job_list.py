@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.columns import Column, RowList
 from webapp.lists.list_filters import ListFilter
@@ -99,6 +100,8 @@ def rows(state: str = "", dataset: str = "") -> QuerySet[TrainingJob]:
 def lines(page_rows: Iterable[TrainingJob]) -> list[TrainingJobLine]:
     """Lines of a page of rows, in three queries."""
     page = list(page_rows)
+    if not page:
+        return []
     keys = MetricKey.objects.filter(job__in=[job.pk for job in page], name__in=SHOWN)
     known: dict[int, dict[str, MetricKey]] = {}
     for key in keys:
@@ -127,12 +130,22 @@ def _line(job: TrainingJob, keys: dict[str, MetricKey], first: dict[int, MetricP
 
 def standing_still(user: Any, since: datetime) -> list[TrainingJob]:
     """A person's jobs that go on only when somebody says so, the newest first."""
-    job_rows = TrainingJob.objects.filter(created_by=user, created_at__gte=since)
-    job_rows = job_rows.filter(state__in=(TrainingState.PAUSED, TrainingState.FAILED))
-    return list(job_rows.only("public_id", "name", "state", "reason", "error").order_by("-id")[:NEWEST])
+    return _STANDING.rows(user=user.pk, since=since)
 
 
 def working() -> list[TrainingJobLine]:
     """Jobs that run or wait for a worker, the newest first, for the home page."""
-    job_rows = rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))
-    return lines(job_rows[:NEWEST])
+    return lines(_WORKING.rows())
+
+
+_STANDING = KeptQuery[TrainingJob](
+    lambda: (
+        TrainingJob.objects.filter(state__in=(TrainingState.PAUSED, TrainingState.FAILED))
+        .filter(created_by=Given("user"), created_at__gte=Given("since"))
+        .only("public_id", "name", "state", "reason", "error")
+        .order_by("-id")[:NEWEST]
+    )
+)
+_WORKING = KeptQuery[TrainingJob](
+    lambda: rows().filter(state__in=(TrainingState.RUNNING, TrainingState.QUEUED, TrainingState.VALIDATING))[:NEWEST]
+)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
-from django.http import HttpRequest
-from django.shortcuts import get_object_or_404
+from django.http import Http404, HttpRequest
 
 from synthesis.contracts import Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import spelled_place
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.models import Environment
 from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, part
@@ -84,15 +84,29 @@ def whole_tasks() -> QuerySet[Task]:
 
 def find_task(pk: int) -> Task:
     """A task with what its page shows of it, without big columns. Raises Http404."""
-    rows = Task.objects.select_related("environment", "scenario__version", "scenario__initial", "current")
-    rows = rows.defer(
-        "current__record", "scenario__initial__body", "scenario__version__source", "scenario__version__record",
-        "scenario__version__state_schema", "scenario__version__rules", "scenario__version__introduction",
-    )  # fmt: skip
-    task: Task = get_object_or_404(rows, pk=pk)
+    task = _TASK.first(pk=pk)
+    if task is None:
+        raise Http404("There is no such task.")
     if task.current is not None and task.current.scenario_id == task.scenario_id:
         task.current.scenario = task.scenario  # the same row, without what was left out above
     return task
+
+
+_TASK = KeptQuery[Task](
+    lambda: (
+        Task.objects.select_related("environment", "scenario__version", "scenario__initial", "current")
+        .defer(
+            "current__record",
+            "scenario__initial__body",
+            "scenario__version__source",
+            "scenario__version__record",
+            "scenario__version__state_schema",
+            "scenario__version__rules",
+            "scenario__version__introduction",
+        )
+        .filter(pk=Given("pk"))
+    )
+)
 
 
 def _environment(text: str) -> Q:

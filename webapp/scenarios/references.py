@@ -8,6 +8,7 @@ from synthesis.contracts import Frame, Program, Reference, ReferenceCall, Withhe
 from synthesis.formats.values import clean
 from synthesis.runtime import offered
 from webapp.content_store import content_hash
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.services import program_of
 from webapp.scenarios.audits.task_state import outdate
 from webapp.scenarios.models import TaskReference, TaskRevision
@@ -43,7 +44,15 @@ def reference_of(revision: TaskRevision) -> TaskReference | None:
     if hasattr(revision, "held_reference"):
         held: TaskReference | None = revision.held_reference
         return held
-    return revision.references.order_by("-id").first()
+    found = _REFERENCE.first(revision=revision.pk)
+    if found is not None:
+        found.revision = revision
+    return found
+
+
+_REFERENCE = KeptQuery[TaskReference](
+    lambda: TaskReference.objects.filter(revision=Given("revision")).order_by("-id")[:1]
+)
 
 
 def hold_reference(revision: TaskRevision) -> TaskReference | None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
+from html import escape as html_escape
 from typing import Any
 from urllib.parse import urlencode
 
@@ -55,7 +56,7 @@ def reveal(html: str) -> SafeString:
 @register.filter
 def visible(text: Any) -> SafeString:
     """Escape, and show control and bidirectional characters as marked tokens."""
-    return reveal(escape("" if text is None else text))
+    return reveal(html_escape("" if text is None else str(text)))
 
 
 @register.filter
@@ -261,17 +262,19 @@ def badge(icon: str, word: str, tone: str = "", title: str = "") -> SafeString:
 
 
 @lru_cache(maxsize=256)
-def _around_key(name: str) -> tuple[str, str]:
-    """What stands before and after the primary key in the addresses of a URL name."""
-    before, _, after = reverse(name, args=[SAMPLE_KEY]).partition(str(SAMPLE_KEY))
-    return before, after
+def _address_of(name: str, numbers: int) -> str:
+    """The addresses of a URL name as a format, with a field for each of the numbers in them."""
+    samples = [SAMPLE_KEY + place for place in range(numbers)]
+    address = reverse(name, args=samples).replace("{", "{{").replace("}", "}}")
+    for sample in samples:
+        address = address.replace(str(sample), "{:d}")
+    return address
 
 
 @register.simple_tag
-def row_url(name: str, pk: int) -> str:
+def row_url(name: str, *numbers: int) -> str:
     """The address of a row's page: what `url` gives, which takes long where a list asks it for each row."""
-    before, after = _around_key(name)
-    return f"{before}{pk:d}{after}"
+    return _address_of(name, len(numbers)).format(*numbers)
 
 
 @register.simple_block_tag

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.urls import reverse
-
 from synthesis.contracts import SOLVED_AT
+from webapp.database.kept_sql import KeptQuery, among
 from webapp.scenarios.models import Check
+from webapp.templatetags.show import row_url
 from webapp.trajectories.matrix import PASSED
 from webapp.trajectories.models import Score, Trajectory
 
@@ -69,8 +69,7 @@ def failure_reasons(
     found_scores = newest_scores(failed) if scores is None else scores
     scores = {pk: score for pk, score in found_scores.items() if pk in failed}
     marks = _marks({score.revision_id for score in scores.values()}, checks)
-    kept = Trajectory.objects.filter(pk__in=failed, matrix__isnull=False).values_list("pk", "matrix", "matrix_hash")
-    matrices = {pk: (matrix, digest) for pk, matrix, digest in kept}
+    matrices = {pk: (matrix, digest) for pk, matrix, digest in _MATRICES.rows(pks=list(failed))}
     found = {}
     for pk, row in failed.items():
         score = scores.get(pk)
@@ -96,8 +95,31 @@ def tell_reasons(
 
 def newest_scores(pks: Iterable[int]) -> dict[int, Score]:
     """The newest score of each of these trajectories that was made here, by the trajectory's primary key."""
-    rows = Score.objects.filter(trajectory__in=pks).exclude(source="recorded").order_by("trajectory", "-id")
-    return {score.trajectory_id: score for score in rows.distinct("trajectory")}
+    return {score.trajectory_id: score for score in _SCORES.rows(pks=list(pks))}
+
+
+_SCORES = KeptQuery[Score](
+    lambda: (
+        among(Score.objects.all(), "trajectory", "pks")
+        .exclude(source="recorded")
+        .order_by("trajectory", "-id")
+        .distinct("trajectory")
+    )
+)
+_MATRICES = KeptQuery[tuple[int, dict[str, Any], str]](
+    lambda: (
+        among(Trajectory.objects.all(), "id", "pks")
+        .filter(matrix__isnull=False)
+        .values_list("pk", "matrix", "matrix_hash")
+    )
+)
+_MARKS = KeptQuery[tuple[int, int, str]](
+    lambda: (
+        among(Check.objects.all(), "revision", "revisions")
+        .order_by("revision", "position")
+        .values_list("revision_id", "position", "mark")
+    )
+)
 
 
 def _marks(revisions: set[int], known: Iterable[Check]) -> dict[int, dict[int, tuple[int, str]]]:
@@ -105,8 +127,7 @@ def _marks(revisions: set[int], known: Iterable[Check]) -> dict[int, dict[int, t
     found: dict[int, dict[int, tuple[int, str]]] = {}
     rows = [(check.revision_id, check.position, check.mark) for check in known]
     if missing := revisions - {revision for revision, _, _ in rows}:
-        others = Check.objects.filter(revision__in=missing).order_by("revision", "position")
-        rows += others.values_list("revision_id", "position", "mark")
+        rows += _MARKS.rows(revisions=list(missing))
     for revision, position, mark in rows:
         places = found.setdefault(revision, {})
         places[len(places)] = (position, mark)
@@ -122,7 +143,7 @@ def _reason(
     if score.outside:
         places = len(score.outside)
         words = f"{places} change{'s' * (places > 1)} nobody asked for"
-        parts.append(ReasonPart(words, f"{reverse('trajectories:detail', args=[row.pk])}#outside"))
+        parts.append(ReasonPart(words, f"{row_url('trajectories:detail', row.pk)}#outside"))
     broken = [
         _broken(number, verdict, marks.get(number, (number, ""))[1], _cells(matrix, number))
         for number, verdict in enumerate(score.verdicts)
@@ -181,7 +202,7 @@ def _agreeing(how: str, number: int) -> str:
 
 def _url(row: Trajectory, broken: _Broken, marks: dict[int, tuple[int, str]]) -> str:
     if broken.step is not None:
-        return f"{reverse('trajectories:detail', args=[row.pk])}?step={broken.step}"
+        return f"{row_url('trajectories:detail', row.pk)}?step={broken.step}"
     if broken.number in marks:
-        return reverse("trajectories:check", args=[row.pk, marks[broken.number][0]])
+        return row_url("trajectories:check", row.pk, marks[broken.number][0])
     return ""

@@ -26,7 +26,7 @@ from django.db.models import F, Sum
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.parser import read_apart
 from training.job import MANIFEST
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.disk import has_room, is_disk_full
 from webapp.errors import Conflict, NotFound, Unusable
 from webapp.runs import transitions

@@ -18,7 +18,7 @@ from django.utils import timezone
 from synthesis.errors import InputError
 from training.job import ANY_MODEL
 from webapp.claims import Claim, StaleClaim
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.errors import NotFound
 from webapp.runs import matching, transitions
 from webapp.runs.candidates import loads

@@ -22,7 +22,7 @@ from synthesis.contracts import Message, Usage
 from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import Reply
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.endpoints.connections import connect
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import opened

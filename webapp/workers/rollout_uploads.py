@@ -15,7 +15,7 @@ from django.db import IntegrityError, transaction
 
 from synthesis.errors import InputError
 from synthesis.parser import ReadLimits, read_apart
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.runs.rollouts.reported_means import StepMeans, compare

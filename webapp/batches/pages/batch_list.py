@@ -14,6 +14,7 @@ from django.urls import reverse
 from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
 from webapp.lists.columns import Column, RowList
@@ -124,12 +125,22 @@ def with_far(rows: Iterable[Batch]) -> list[tuple[Batch, BatchProgress]]:
 
 def working() -> list[tuple[Batch, BatchProgress]]:
     """Batches that run, the newest first."""
-    rows = Batch.objects.filter(state=BatchState.RUNNING).defer("settings")
-    return with_far(rows.order_by("-id")[:NEWEST])
+    return with_far(_RUNNING.rows())
 
 
 def standing_still(user: Any, since: datetime) -> list[Batch]:
     """A person's batches that go on only when somebody says so, the newest first."""
-    states = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)
-    rows = Batch.objects.filter(state__in=states, created_by=user, created_at__gte=since).defer("settings")
-    return list(rows.order_by("-id")[:NEWEST])
+    return _STANDING.rows(user=user.pk, since=since)
+
+
+_RUNNING = KeptQuery[Batch](
+    lambda: Batch.objects.filter(state=BatchState.RUNNING).defer("settings").order_by("-id")[:NEWEST]
+)
+_STANDING = KeptQuery[Batch](
+    lambda: (
+        Batch.objects.filter(state__in=(BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED))
+        .filter(created_by=Given("user"), created_at__gte=Given("since"))
+        .defer("settings")
+        .order_by("-id")[:NEWEST]
+    )
+)

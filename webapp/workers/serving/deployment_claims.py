@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from synthesis.formats.values import clean
 from webapp.claims import StaleClaim
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.errors import NotFound
 from webapp.runs import transitions
 from webapp.runs.checkpoint_files import model_files

@@ -19,7 +19,7 @@ from django.conf import settings
 
 from synthesis.errors import InfrastructureError
 from webapp.broker import client
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.workers.serving.errors import ModelAway
 
 KEPT_SECONDS = 3_600

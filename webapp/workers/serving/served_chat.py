@@ -6,7 +6,7 @@ from typing import Any
 
 from django.db.models import F
 
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.endpoints.served_models import TIMEOUT_S
 from webapp.errors import UpstreamError
 from webapp.workers.models import Deployment, DeploymentState

@@ -11,7 +11,7 @@ from ninja import Query, Router
 from ninja.responses import Status
 from pydantic import Field
 
-from webapp.connections import release_connection
+from webapp.database.connections import release_connection
 from webapp.rest.auth import needs, person
 from webapp.rest.file_response import file_response
 from webapp.rest.types import ShortText, file_of
