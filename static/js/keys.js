@@ -45,6 +45,8 @@
   function act(element) {
     if (typing(element)) { element.focus(); if (element.select) element.select(); return; }
     element.click();
+    const menu = element.closest("summary")?.closest("details[data-menu][open]");
+    menu?.querySelector(":is(input, select, textarea, button):not([type=hidden], :disabled)")?.focus();
   }
 
   function all() {
