@@ -196,5 +196,5 @@
   document.addEventListener("htmx:afterSettle", hint);
 
   add({ key: "?", does: "Show the keys", group: "Everywhere", run: sheet });
-  envarium.keys = { add, remove: (key) => bindings.delete(key), sheet };
+  envarium.keys = { add, all, remove: (key) => bindings.delete(key), sheet };
 })();
