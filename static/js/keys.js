@@ -45,6 +45,8 @@
   function act(element) {
     if (typing(element)) { element.focus(); if (element.select) element.select(); return; }
     element.click();
+    const menu = element.closest("summary")?.closest("details[data-menu][open]");
+    menu?.querySelector(":is(input, select, textarea, button):not([type=hidden], :disabled)")?.focus();
   }
 
   function all() {
@@ -194,5 +196,5 @@
   document.addEventListener("htmx:afterSettle", hint);
 
   add({ key: "?", does: "Show the keys", group: "Everywhere", run: sheet });
-  envarium.keys = { add, remove: (key) => bindings.delete(key), sheet };
+  envarium.keys = { add, all, remove: (key) => bindings.delete(key), sheet };
 })();

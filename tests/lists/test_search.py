@@ -10,7 +10,9 @@ from webapp.accounts.models import User
 from webapp.batches.models import Batch
 from webapp.environments.models import Tool
 from webapp.jobs.models import Job
+from webapp.lists.models import SavedView
 from webapp.pages.search import Hit, read_query, search
+from webapp.review.models import ReviewQueue
 from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Node, Theme
 from webapp.templatetags.show import marked
@@ -84,6 +86,25 @@ def test_commands_are_those_that_the_person_may_give(ada: User) -> None:
     assert labels == set()
     admin = {hit.label for hit in found(pages_seed.person("admin"), ">new")["pages"]}
     assert {"New batch", "New training job", "New dataset"} <= admin
+
+
+def test_what_people_ask_for_in_words_leads_where_they_mean(client: Client, ada: User) -> None:
+    run = replay_seed.make(replay_seed.ordinary())
+    client.force_login(ada)
+    queue = ReviewQueue.objects.create(name=f"Night desk {HOSTILE}", kind="task")
+    SavedView.objects.create(owner=ada, list_name="tasks", name="Mine to mend", query="audit=red")
+    other = pages_seed.person("annotator")
+    SavedView.objects.create(owner=other, list_name="tasks", name="Mine to hide", query="audit=red")
+    assert found(ada, f"task {run.task_id}")["tasks"][0].url == f"/tasks/{run.task_id}/"
+    assert found(ada, f"trajectory #{run.pk}")["trajectories"][0].url == f"/trajectories/{run.pk}/"
+    asked = {"red audit": "/tasks/?audit=red", "failed traj": "/trajectories/?outcome=failed", "go to tasks": "/tasks/",
+             "night": f"/review/{queue.pk}/", "mine": "/tasks/?audit=red"}  # fmt: skip
+    for words, url in asked.items():
+        assert found(ada, words)["pages"][0].url == url, words
+    assert [hit.label for hit in found(ada, "mine")["pages"]] == ["Mine to mend"]
+    every = found(ada, ">")["pages"]
+    assert len(every) > 20
+    assert {client.get(hit.url).status_code for hit in every} == {200}
 
 
 def test_the_best_match_stands_first(ada: User) -> None:

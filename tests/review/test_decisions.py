@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from django.db import IntegrityError, connection, transaction
 
+from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import InputError
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
@@ -16,6 +17,7 @@ from webapp.review.models import Draft, QueueItem, ReviewDecision, ReviewItemSta
 from webapp.review.queue_fill import fill
 from webapp.review.task_gate import task_tag
 from webapp.scenarios.models import AuditState, ReviewState, Task
+from webapp.scenarios.references import save_reference
 
 pytestmark = pytest.mark.django_db
 APPROVE = DecisionChoice("approve")
@@ -31,6 +33,26 @@ def state(task: Task) -> tuple[str, str]:
     task.refresh_from_db()
     assert task.current is not None
     return task.review_state, task.current.review_state
+
+
+def test_another_reference_takes_back_what_was_decided_by_the_one_before() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    task = seed.task("a")
+    queue = seed.queue(maker)
+    row = judge(ann, task, assignment=assignments.pull_next(ann, queue))
+    assert (state(task), QueueItem.objects.get().state) == (("approved", "approved"), ReviewItemState.CLOSED)
+    same = Reference(calls=(ReferenceCall(tool="tidy", arguments={"key": "b"}),))
+    assert task.current is not None
+    save_reference(task.current, same, "fork")
+    assert state(task) == ("in_review", "in_review")
+    item = QueueItem.objects.get()
+    assert (item.state, item.free, item.closed_at) == (ReviewItemState.OPEN, 1, None)
+    row.refresh_from_db()
+    assert row.undone_at is not None
+    save_reference(task.current, same, "fork")
+    judge(ann, task, CHANGES, assignment=assignments.pull_next(ann, queue))
+    save_reference(task.current, same, "fork")
+    assert state(task) == ("changes_requested", "changes_requested"), "the same one again changes nothing"
 
 
 def test_a_decision_settles_the_task_and_its_undoing_unsettles_it() -> None:

@@ -294,7 +294,9 @@ def test_an_item_whose_answer_is_known_looks_like_every_other(monkeypatch: pytes
     address = one.post(f"/review/{queue.pk}/next/")["Location"]
     fields = form_of(one, address)
     one.post(f"{address}decide/", {**fields, "verdict": "reject", "reasons": "twin", "comment": "A twin."})
-    one.post(f"/review/decisions/{ReviewDecision.objects.get().pk}/gold/")
+    to_gold = f"/review/decisions/{ReviewDecision.objects.get().pk}/gold/"
+    assert [to_gold in who.get("/review/history/").content.decode() for who in (one, two)] == [True, False]
+    one.post(to_gold)
     monkeypatch.setattr(assignments.CHANCE, "random", lambda: 0.0)
     page = two.get(two.post(f"/review/{queue.pk}/next/")["Location"]).content.decode()
     for telling in ("A twin.", "rejected", "30,000", "30000", "known answer"):

@@ -175,6 +175,22 @@ def test_a_stale_decision_on_a_trajectory_shows_both_sides_too() -> None:
     assert "What you saw" in page
 
 
+def test_a_second_tab_of_ones_own_is_told_what_the_first_decided_and_what_it_showed() -> None:
+    (adjudicator,) = seed.people("adjudicator")
+    task = seed.task("a")
+    client = client_of(adjudicator)
+    form = form_of(client, f"/review/task/{task.pk}/panel/")
+    at = f"/review/task/{task.pk}/decide/"
+    assert client.post(at, {**form, "verdict": "approve", "comment": "In the first."}).status_code == 302
+    told = client.post(at, {**form, "verdict": "reject", "reasons": "too_easy"})
+    page = told.content.decode()
+    assert told.status_code == 412
+    for words in ("you, elsewhere", "In the first.", task.current.instruction):
+        assert words in page
+    assert "Nobody decided" not in page
+    assert "cannot be told" not in page
+
+
 def _seen(user: User, pk: int) -> str:
     page = client_of(user).get(f"/review/trajectory/{pk}/panel/").content.decode()
     return page.split('name="seen" value="')[1][:64]

@@ -23,18 +23,19 @@ class Result:
 
     A table is (title, columns, rows, how many records there are), the last 0 where a line is a sum and no record.
     `failed` counts the records that could not be used, `made` what came of the others: a job may end well and have
-    left some out."""
+    left some out. `kept` counts the items that a batch has kept at its end."""
 
     facts: list[tuple[str, Any]]
     tables: list[tuple[str, list[str], list[list[Any]], int]]
     rest: dict[str, Any]
     failed: int = 0
     made: int = 0
+    kept: int | None = None
 
     @property
     def nothing_made(self) -> bool:
-        """Whether records failed and none was used."""
-        return bool(self.failed) and not self.made
+        """Whether records failed and none was used, or a batch ended and kept nothing."""
+        return (bool(self.failed) and not self.made) or self.kept == 0
 
 
 def spoken(key: str) -> str:
@@ -69,7 +70,8 @@ def result_view(result: Any) -> Result:
             rest[key] = value
     failures = [result.get("failed"), *listed.values()]
     failed = sum(len(failed) for failed in failures if isinstance(failed, list))
-    return Result(facts, tables, rest, failed, sum(_made(part) for part in (others, *parts.values())))
+    made = sum(_made(part) for part in (others, *parts.values()))
+    return Result(facts, tables, rest, failed, made, result.get("items_kept"))
 
 
 def is_empty_import(job: Job, result: Result) -> bool:

@@ -6,18 +6,17 @@ commands alone, a number what has it. Every kind reads a bounded number of rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import F, Model, Q, QuerySet
 from django.urls import reverse
 
-from webapp.accounts.access import SCOPES
 from webapp.batches.models import Batch
-from webapp.context import RAIL
 from webapp.environments.models import Environment, Tool
 from webapp.jobs.models import Job
+from webapp.pages.commands import commands_of
 from webapp.pages.demo_content import SOURCE as DEMO
 from webapp.pages.demo_content import only_demo, without_demo
 from webapp.query_params import LARGEST_ID, whole_number
@@ -34,6 +33,17 @@ READ = 60
 """Rows that are read of a kind before they are ranked."""
 SHOWN, SHOWN_OF_ONE = 4, 40
 TEXT_CHARS = 100
+NAMES = {
+    "TASK": "tasks",
+    "TRAJECTORY": "trajectories",
+    "ATTEMPT": "trajectories",
+    "ENVIRONMENT": "environments",
+    "BATCH": "batches",
+    "THEME": "themes",
+    "JOB": "jobs",
+}
+"""Words before a number, and the kind that it is a number of."""
+GO_TO = ("GO", "TO")
 
 
 @dataclass(frozen=True)
@@ -65,7 +75,9 @@ class SearchQuery:
     words: tuple[str, ...] = ()
     number: int | None = None
     commands_only: bool = False
-    scopes: frozenset[str] = field(default_factory=frozenset)
+    user: Any = None
+    named: tuple[str, int] = ("", 0)
+    """Kind and number of "task 14"."""
     most: int = SHOWN_OF_ONE
     """So many hits of a kind are shown."""
 
@@ -77,6 +89,10 @@ class SearchQuery:
     def finds_rows(self) -> bool:
         return not self.commands_only and bool(self.long_words or self.number)
 
+    def of(self, kind: str) -> SearchQuery:
+        """The query as one kind takes it: the number alone where it was named with the number."""
+        return replace(self, words=(str(self.named[1]),), number=self.named[1]) if kind == self.named[0] else self
+
 
 def read_query(text: str, user: Any) -> SearchQuery:
     """A query out of what somebody typed; `>` at its beginning asks for pages and commands alone."""
@@ -84,18 +100,23 @@ def read_query(text: str, user: Any) -> SearchQuery:
     commands = text.startswith(">")
     words = tuple(text.lstrip("> ").upper().split()[:MOST_WORDS])
     number = whole_number(words[0].lstrip("#"), 1, LARGEST_ID) if len(words) == 1 else None
-    return SearchQuery(text, words, number, commands, SCOPES.get(getattr(user, "role", ""), frozenset()))
+    named = ("", 0)
+    if len(words) == 2 and words[0] in NAMES:
+        named = (NAMES[words[0]], whole_number(words[1].lstrip("#"), 1, LARGEST_ID) or 0)
+    return SearchQuery(text, words, number, commands, user, named if named[1] else ("", 0))
 
 
 def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
     """What was found, kind by kind; all of one where it is named."""
     groups = []
-    most = SHOWN_OF_ONE if kind else SHOWN
+    most = SHOWN_OF_ONE if kind or query.commands_only else SHOWN
     query = replace(query, most=most)
     for name, (title, find) in KINDS.items():
-        if (kind and name != kind) or not query.words or (name != "pages" and not query.finds_rows):
+        if (kind and name != kind) or not (query.words or query.commands_only):
             continue
-        hits = find(query)
+        if name != "pages" and not query.finds_rows:
+            continue
+        hits = find(query.of(name))
         if hits:
             groups.append(HitGroup(name, title, tuple(hits[:most]), len(hits) > most))
     return groups
@@ -242,31 +263,14 @@ def _jobs(query: SearchQuery) -> list[Hit]:
     )
 
 
-COMMANDS: tuple[tuple[str, str, str, str], ...] = (
-    ("New batch", "synthesise", "batches:new", "grow environments from themes"),
-    ("New training job", "train", "runs:new", "SFT or GRPO"),
-    ("New dataset", "train", "datasets:new", "freeze tasks or trajectories"),
-    ("Upload training files", "train", "datasets:files", "JSON Lines"),
-    ("Import environments, trajectories, themes", "synthesise", "pages:import", "EnvScaler files, MCP servers"),
-    ("Themes", "read", "taxonomy:themes", "what environments grow from"),
-    ("API tokens", "read", "accounts:tokens", "your account"),
-    ("API reference", "read", "api-reference", "every operation"),
-    ("Account and password", "read", "accounts:profile", "your account"),
-    ("Users", "admin", "pages:users", "people and roles"),
-    ("Audit log", "admin", "pages:audit_log", "who did what"),
-)
-"""Label, scope that shows it, URL name, what it is for; besides the pages of the rail."""
-
-
 def _pages(query: SearchQuery) -> list[Hit]:
-    """Pages and commands whose words begin with those that were typed."""
-    rail = [(label, scope, name, "page", f"g {key[0]}") for key, label, name, scope in RAIL]
-    entries = [("Home", "read", "pages:home", "page", "g h"), *rail, *((*command, "") for command in COMMANDS)]
+    """Pages and commands whose words begin with those that were typed; all of them where `>` alone was."""
+    words = query.words[2:] if query.words[:2] == GO_TO else query.words
     hits = []
-    for label, scope, name, note, key in entries:
-        parts = f"{label} {note}".upper().replace(",", " ").split()
-        if scope in query.scopes and all(any(part.startswith(word) for part in parts) for word in query.words):
-            hits.append(Hit(label, note, reverse(name), key=key))
+    for command in commands_of(query.user):
+        parts = f"{command.label} {command.note}".upper().replace(",", " ").split()
+        if all(any(part.startswith(word) for part in parts) for word in words):
+            hits.append(Hit(command.label, command.note, command.url, key=command.key))
     return hits
 
 

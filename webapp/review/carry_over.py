@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 from django.db.models import Exists, OuterRef, QuerySet
+from django.utils import timezone
 
 from webapp.review.decisions import count_closed, settle
 from webapp.review.models import (
@@ -71,6 +72,16 @@ def ask_outdated(queue: ReviewQueue) -> int:
             row.save(update_fields=["free"])
             settle(ReviewKind.TASK, subject)
     return len(found)
+
+
+def dismiss_decisions(task: int) -> None:
+    """Take back what was decided on a task's current revision by another reference, and ask people anew."""
+    subject = locked_subject(ReviewKind.TASK, task)
+    if not isinstance(subject, Task) or not is_decided(subject):
+        return
+    _standing_on(task, subject.current_id or 0).update(undone_at=timezone.now())
+    settle(ReviewKind.TASK, subject)
+    ask_anew(task)
 
 
 def ask_anew(task: int) -> None:

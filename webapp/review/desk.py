@@ -19,6 +19,7 @@ from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
 from webapp.review.assignments import may_work
 from webapp.review.drafts import draft_of, mark_of
+from webapp.review.judges.votes import shown_decisions
 from webapp.review.models import (
     Assignment,
     QueueItem,
@@ -160,6 +161,7 @@ def panel_context(
         **decision_form(user, kind, pk, given),
     }
     current = subject.current_id if isinstance(subject, Task) else None
+    context["revision"] = subject.current if isinstance(subject, Task) else None
     context["history"] = history(kind, pk, current) if told else []
     if isinstance(subject, Task):
         found = context["obstacles"] = obstacles(subject)
@@ -168,8 +170,12 @@ def panel_context(
 
 
 def changed_context(user: Any, kind: str, subject: Any, seen: str, number: int) -> dict[str, Any]:
-    """What became of an object since a person saw it (`seen`, of a task revision `number`): theirs and the base."""
-    theirs = ReviewDecision.objects.filter(user__isnull=False, undone_at__isnull=True).exclude(user=user)
+    """What became of an object since somebody saw it (`seen`, of a task revision `number`): theirs and the base.
+
+    A person's own decisions stand among theirs, since one may have been taken in another tab; what the desk hides stays
+    hidden.
+    """
+    theirs = shown_decisions(user).filter(user__isnull=False, undone_at__isnull=True)
     about = Q(**subject_filter(kind, subject.pk))
     base, parts, now = "", [], ""
     if isinstance(subject, Task):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+
+from django.db import transaction
 
 from synthesis.contracts import Frame, Program, Reference, ReferenceCall, Withheld
 from synthesis.formats.values import clean
@@ -13,18 +15,23 @@ from webapp.environments.services import program_of
 from webapp.scenarios.audits.task_state import outdate
 from webapp.scenarios.models import TaskReference, TaskRevision
 
+REPLACED: list[Callable[[int], None]] = []
+"""Acts of upper apps, by the task's primary key, on a reference that takes the place of another; in its transaction."""
+
 
 def reference_hash(reference: Reference) -> str:
     """The content of a reference: its calls in order and its answer."""
     return content_hash([[[call.tool, call.arguments] for call in reference.calls], reference.answer])
 
 
+@transaction.atomic
 def save_reference(revision: TaskRevision, reference: Reference, source: str) -> TaskReference:
     """Store a reference, which counts from now on. One that is there already stays as it is.
 
-    An audit made with another reference is stale from now on.
+    An audit made with another reference is stale from now on, and so is what was decided by it (`REPLACED`).
     """
     digest = reference_hash(reference)
+    replaces = revision.references.exists()
     row, new = TaskReference.objects.get_or_create(
         revision=revision,
         content_hash=digest,
@@ -36,6 +43,9 @@ def save_reference(revision: TaskRevision, reference: Reference, source: str) ->
     )
     if new:
         outdate(revision, digest)
+    if new and replaces:
+        for act in REPLACED:
+            act(revision.task_id)
     return row
 
 

@@ -174,7 +174,7 @@ def _table(name: str, pointer: str, records: Sequence[_Record], wanted: Sequence
 
 
 def _columns(records: Iterable[_Record]) -> tuple[str, ...]:
-    """Fields that change in a record that stays, then those that tell records apart; texts and numbers first."""
+    """Fields that change in a record that stays, since a narrow pane shows the first; then texts and numbers."""
     changing: dict[str, None] = {}
     plain: dict[str, None] = {}
     other: dict[str, None] = {}
@@ -187,8 +187,7 @@ def _columns(records: Iterable[_Record]) -> tuple[str, ...]:
             if record.change == "changed" and not same_encoded(old.get(field, MISSING), new.get(field, MISSING)):
                 changing[field] = None
             (other if isinstance(value, dict | list) else plain)[field] = None
-    chosen = list(dict.fromkeys([*changing, *plain, *other]))[:MOST_COLUMNS]
-    return tuple(sorted(chosen, key=list(dict.fromkeys([*plain, *other])).index))
+    return tuple(dict.fromkeys([*changing, *plain, *other]))[:MOST_COLUMNS]
 
 
 def _field(record: Any, name: str) -> Any:

@@ -53,7 +53,9 @@ def test_a_theme_is_grown_from_its_page_and_from_its_row(researcher: Client, the
     )
     fields = filled(researcher, there)
     assert (fields.get("bundled"), fields["themes_ids"], fields.get("use_themes")) == (None, [str(box.pk)], None)
-    assert '<label class="chip set">' in markup(researcher.get(there))
+    page = markup(researcher.get(there))
+    assert '<label class="chip set">' in page
+    assert "The scripted provider refuses 1 of what is picked" in page
     part = markup(researcher.post(f"{NEW}estimate/", fields, headers=HTMX))
     assert "<b>1</b> environment," in part
     assert "1 of the chosen themes" in part

@@ -27,7 +27,7 @@ from webapp.batches.engine.item_state import OPEN, StageEnding
 from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
 from webapp.batches.engine.results import end_items
 from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
-from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState
+from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
 from webapp.batches.spec import BatchSettings
 from webapp.claims import StaleClaim
 from webapp.events.services import publish
@@ -95,7 +95,9 @@ def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[
     finally:
         with contextlib.suppress(Error):
             publish([f"batch:{batch.pk}"])
-    return {"batch": batch.pk, "state": Batch.objects.values_list("state", flat=True).get(pk=batch.pk)}
+    state = Batch.objects.values_list("state", flat=True).get(pk=batch.pk)
+    ended = {"items_kept": batch.items.filter(state=ItemState.KEPT).count()} if state == BatchState.DONE else {}
+    return {"batch": batch.pk, "state": state, **ended}
 
 
 def close_lane(job: int) -> None:

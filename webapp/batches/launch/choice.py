@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Q, QuerySet
@@ -170,3 +170,11 @@ def unwritten(specs: Iterable[ItemSpec], settings: BatchSettings) -> int:
         return 0
     known = {draft.key for draft in bundled_themes()}
     return sum(theme_of(spec.key) not in known for spec in specs)
+
+
+def unwritten_rows(picked: Mapping[str, Sequence[tuple[int, str]]]) -> int:
+    """How many of the rows that were picked one by one the scripted provider has nothing written for: kept themes, and
+    environments that were not grown from a bundled one."""
+    chosen = {name: [pk for pk, _ in rows] for name, rows in picked.items()}
+    grown = Environment.objects.filter(pk__in=chosen["environments_ids"], source=SCRIPTED)
+    return sum(map(len, chosen.values())) - (grown.count() if chosen["environments_ids"] else 0)

@@ -313,9 +313,12 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
     _offer_filters(form)
     themes, environments = (_matching(form, what) for what in ("themes", "environments"))
     body = {"bundled": [draft.key for draft in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
-    context = _shared(request, form) | {
+    shared = _shared(request, form)
+    picked = {name: form.picked(name) for name in choice.PICKED}
+    context = shared | {
+        "unwritten": choice.unwritten_rows(picked) if shared["scripted"] else 0,
         "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
-        "picked": {name: form.picked(name) for name in choice.PICKED},
+        "picked": picked,
         "themes_found": themes,
         "environments_found": environments,
         "opened": {

@@ -14,7 +14,7 @@ from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
 from webapp.batches import queries, setting_labels
 from webapp.batches.launch import prompt_trials
-from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
+from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
 from webapp.batches.pages import descriptions, filters, progress
 from webapp.batches.schemas import CallQuery
 from webapp.batches.spec import BatchSettings
@@ -47,6 +47,7 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
         "total": sum(level.total for level in levels),
         "ended": sum(level.ended for level in levels),
         "running": sum(level.running for level in levels),
+        "nothing": row.state == BatchState.DONE and not any(ItemState.KEPT in level.states for level in levels),
         "queued": any(lane["job__state"] == "queued" for lane in lanes),
         "took": progress.took(row),
         "used": progress.used(lines),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from django.db import transaction
-
 from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import default_sandbox
+from webapp.accounts.row_log import acting
 from webapp.accounts.services import audit
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
@@ -87,7 +86,7 @@ def make_reference(user: Any, fork: Trajectory) -> tuple[TaskReference, Job]:
     problem = no_reference(fork) or (_unsolved_now(fork) if fork.revision_id != seen else "")
     if problem:
         raise Conflict(problem)
-    with transaction.atomic():
+    with acting(user, "the reference was replaced"):
         current = TaskRevision.objects.get(pk=seen or 0)
         if Task.objects.select_for_update().get(pk=fork.attempted_task.pk).current_id != seen:
             raise Conflict("The task was edited meanwhile. Try it again: the calls are executed at its new revision.")
