@@ -1,4 +1,4 @@
-"""HTTP/1.1 to one server at a small price: connections are kept, and each carries one request at a time.
+"""HTTP/1.1 to one server at a small price: connections are kept, each carries one request at a time, h11 reads.
 
 A general client (httpx, openai's) costs a training loop more than all else that it does in a turn.
 """
@@ -6,14 +6,16 @@ A general client (httpx, openai's) costs a training loop more than all else that
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 from typing import Any
 from urllib.parse import urlsplit
 
-from synthesis.errors import InputError
-from training.engines.http_reply import NoReply, Reply
+import h11
 
 CONNECT_S = 15.0
+REPLY_BYTES = 64 * 1024 * 1024
+READ_BYTES = 256 * 1024
 
 
 class ConnectionEnded(ConnectionError):
@@ -24,9 +26,11 @@ class _Wire(asyncio.Protocol):
     """One connection."""
 
     def __init__(self) -> None:
+        self.http = h11.Connection(h11.CLIENT, max_incomplete_event_size=READ_BYTES)
         self.transport: asyncio.Transport | None = None
         self.answer: asyncio.Future[tuple[int, bytes]] | None = None
-        self.reply = Reply()
+        self.parts: list[bytes] = []
+        self.size = self.status = 0
         self.open = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -35,32 +39,30 @@ class _Wire(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self.open = False
-        self.reply.ended()
-        if self.reply.whole:
-            self._done()
-        else:
-            self._fail("the connection was closed before the reply was whole")
+        with contextlib.suppress(h11.RemoteProtocolError):
+            # A reply without a length ends with its connection.
+            self._take(b"")
+        self._fail("the connection was closed before the reply was whole")
 
     def data_received(self, data: bytes) -> None:
-        if self.answer is None:
-            # Nobody asked.
-            self.close()
-            return
         try:
-            self.reply.take(data)
-        except NoReply as error:
+            self._take(data)
+        except h11.RemoteProtocolError as error:
             self.close()
-            self._fail(f"the reply cannot be read: {error}")
-            return
-        if self.reply.whole:
-            self._done()
+            self._fail(f"the reply is no HTTP: {error}")
 
-    def send(self, head: bytes, body: bytes) -> asyncio.Future[tuple[int, bytes]]:
+    def send(
+        self, head: list[tuple[str, str]], method: str, path: str, body: bytes
+    ) -> asyncio.Future[tuple[int, bytes]]:
         """Begin a request; the future gives (status, body), or raises ConnectionEnded."""
         assert self.transport is not None
         self.answer = asyncio.get_running_loop().create_future()
-        self.reply = Reply()
-        self.transport.writelines([head, body])
+        self.parts, self.size = [], 0
+        request = h11.Request(method=method, target=path, headers=[*head, ("content-length", str(len(body)))])
+        first = self.http.send(request) or b""
+        self.http.send(h11.Data(data=body))
+        self.http.send(h11.EndOfMessage())
+        self.transport.writelines([first, body])
         return self.answer
 
     def close(self) -> None:
@@ -68,12 +70,33 @@ class _Wire(asyncio.Protocol):
         if self.transport is not None:
             self.transport.abort()
 
+    def _take(self, data: bytes) -> None:
+        self.http.receive_data(data)
+        while True:
+            event = self.http.next_event()
+            if event is h11.NEED_DATA or event is h11.PAUSED or isinstance(event, h11.ConnectionClosed):
+                return
+            if isinstance(event, h11.Response):
+                self.status = event.status_code
+            elif isinstance(event, h11.Data):
+                self.parts.append(bytes(event.data))
+                self.size += len(event.data)
+                if self.size > REPLY_BYTES:
+                    self.close()
+                    self._fail(f"the reply has more than {REPLY_BYTES >> 20} MiB")
+                    return
+            elif isinstance(event, h11.EndOfMessage):
+                self._done()
+                return
+
     def _done(self) -> None:
-        if not self.reply.kept:
+        if self.http.our_state is h11.DONE and self.http.their_state is h11.DONE:
+            self.http.start_next_cycle()
+        else:
             self.close()
         answer, self.answer = self.answer, None
         if answer is not None and not answer.done():
-            answer.set_result((self.reply.status, self.reply.body))
+            answer.set_result((self.status, b"".join(self.parts)))
 
     def _fail(self, reason: str) -> None:
         answer, self.answer = self.answer, None
@@ -89,12 +112,9 @@ class HttpServer:
         self.host, self.secure = parts.hostname or "", parts.scheme == "https"
         self.port = parts.port or (443 if self.secure else 80)
         self.base = parts.path.rstrip("/")
-        said = {"host": parts.netloc.rpartition("@")[2], "accept": "application/json"}
-        said |= {"content-type": "application/json"} | ({"authorization": f"Bearer {key}"} if key else {})
-        lines = [f"{name}: {value}" for name, value in said.items()]
-        if any(ord(letter) < 32 or ord(letter) > 126 for line in lines for letter in line):
-            raise InputError("engine: the server's address or key has letters that no request can carry")
-        self.head = "\r\n".join(lines).encode()
+        self.head = [("host", parts.netloc.rpartition("@")[2]), ("accept", "application/json")]
+        self.head += [("content-type", "application/json")]
+        self.head += [("authorization", f"Bearer {key}")] if key else []
         self._idle: list[_Wire] = []
         self._context = ssl.create_default_context() if self.secure else None
 
@@ -112,11 +132,10 @@ class HttpServer:
     async def _request(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
         while True:
             wire, kept = await self._wire()
-            head = b"%s %s HTTP/1.1\r\n%s\r\ncontent-length: %d\r\n\r\n"
             try:
-                told = await wire.send(head % (method.encode(), path.encode(), self.head, len(body)), body)
+                told = await wire.send(self.head, method, path, body)
             except ConnectionEnded:
-                if kept and not wire.reply.begun:
+                if kept and not wire.size:
                     continue
                 raise
             except BaseException:

@@ -6,7 +6,7 @@ commands alone, a number what has it. Every kind reads a bounded number of rows 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
