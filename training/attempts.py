@@ -5,12 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
-from synthesis.llm import ChatModel, Endpoint
+from synthesis.llm import AskedModel, ChatModel, connected
 from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import may_be_judged
@@ -45,18 +45,6 @@ class Try:
     ordinal: int
     turns: int
     seed: str
-
-
-@dataclass(frozen=True)
-class AskedModel:
-    """A model that plays a role beside the one that is trained: the user in conversations, or the judge of answers.
-
-    A judge is asked at temperature 0 whatever this says.
-    """
-
-    endpoint: Endpoint
-    model: str
-    temperature: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -145,7 +133,7 @@ async def _flow(
     talks = any(one.row.setting == "conversation" for one in work)
     judged = any(may_be_judged(one.row.rollout.checks) for one in work)
     asked = table.user if talks else None, table.judge if judged else None
-    async with engine.open(), _asked(asked[0]) as player, _asked(asked[1]) as judge:
+    async with engine.open(), connected(asked[0]) as player, connected(asked[1]) as judge:
 
         def plans() -> Iterator[Plan]:
             for place, one in enumerate(work):
@@ -187,18 +175,6 @@ async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
     while not stopped():
         await asyncio.sleep(POLL_S)
     stop.set()
-
-
-@contextlib.asynccontextmanager
-async def _asked(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
-    if role is None:
-        yield None
-        return
-    # Only a job that asks somebody needs the client's package.
-    from synthesis.llm.client import connect
-
-    async with connect(role.endpoint) as connection:
-        yield connection.chat(role.model)
 
 
 def _user(row: TaskRow, player: ChatModel | None, role: AskedModel | None) -> User | None:

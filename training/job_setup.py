@@ -13,11 +13,11 @@ from pydantic import SecretStr, ValidationError
 
 from synthesis.contracts import Message
 from synthesis.errors import InputError, ProgramError, StateError
-from synthesis.llm import Endpoint
+from synthesis.llm import AskedModel, Endpoint
 from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
-from training.attempts import AskedModel, Table
+from training.attempts import Table
 from training.config import Attempts, Decoding, EngineKind, Evaluation, Limits, Reinforcement, Supervised, Thinking
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result

@@ -16,6 +16,6 @@ stand on the endpoint's row, by model.
 """
 
 from synthesis.llm.chat import ChatModel, Reply
-from synthesis.llm.endpoint import Endpoint
+from synthesis.llm.endpoint import AskedModel, Endpoint, connected
 
-__all__ = ["ChatModel", "Endpoint", "Reply"]
+__all__ = ["AskedModel", "ChatModel", "Endpoint", "Reply", "connected"]

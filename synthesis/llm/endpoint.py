@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
 from synthesis.contracts import Frozen
 from synthesis.llm.reach import Reach
+
+if TYPE_CHECKING:
+    from synthesis.llm.chat import ChatModel
 
 StructuredForm = Literal["none", "json_object", "json_schema"]
 """What of `response_format` a server honours: nothing, that a reply is some JSON object, or its whole schema."""
@@ -56,3 +62,28 @@ class Endpoint(Frozen):
         if not text.isascii() or not text.isprintable():
             raise ValueError("a key consists of printable ASCII characters")
         return SecretStr(text)
+
+
+@dataclass(frozen=True)
+class AskedModel:
+    """A model that plays a role: the agent behind an address, the user in conversations, or the judge of answers.
+
+    A judge is asked at temperature 0 whatever this says.
+    """
+
+    endpoint: Endpoint
+    model: str
+    temperature: float = 1.0
+
+
+@contextlib.asynccontextmanager
+async def connected(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
+    """The model of a role, connected; None where nobody plays it."""
+    if role is None:
+        yield None
+        return
+    # Only who asks somebody needs the client's package.
+    from synthesis.llm.client import connect
+
+    async with connect(role.endpoint) as connection:
+        yield connection.chat(role.model)

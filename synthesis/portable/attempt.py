@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt, Turn
 from synthesis.errors import InfrastructureError, InputError, LLMError
-from synthesis.llm import ChatModel, Endpoint
-from synthesis.llm.client import connect
+from synthesis.llm import AskedModel, ChatModel, connected
 from synthesis.portable.task_file import PortableTask
 from synthesis.rollout import (
     AttemptSetting,
@@ -23,15 +21,6 @@ from synthesis.rollout import (
 )
 from synthesis.runtime import Sandbox
 from synthesis.verifiers import do_nothing
-
-
-@dataclass(frozen=True)
-class AskedModel:
-    """A model behind an address."""
-
-    endpoint: Endpoint
-    model: str
-    temperature: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -62,7 +51,11 @@ async def attempted(
     if conversational and user is None:
         raise InputError(f"The task {row.id} is a conversation: name the model that plays the user (harness.user).")
     setting = AttemptSetting(conversational=conversational, max_turns=limits.turns, deadline_s=limits.deadline_s)
-    async with _asked(agent) as model, _asked(user if conversational else None) as player, _asked(judge) as decider:
+    async with (
+        connected(agent) as model,
+        connected(user if conversational else None) as player,
+        connected(judge) as decider,
+    ):
         assert model is not None
         policy = _EndedPolicy(model, ended)
         plan = Plan(row.task, policy, setting, _user(row, player, user), judge=decider)
@@ -99,15 +92,6 @@ class _EndedPolicy(ChatPolicy):
             if why := self.ended():
                 raise PolicyError(f"No further turn was given: {why}.") from error
             raise
-
-
-@contextlib.asynccontextmanager
-async def _asked(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
-    if role is None:
-        yield None
-        return
-    async with connect(role.endpoint) as connection:
-        yield connection.chat(role.model)
 
 
 def _user(row: PortableTask, player: ChatModel | None, role: AskedModel | None) -> User | None:

@@ -18,8 +18,8 @@ import verifiers.v1 as vf
 from pydantic import SecretStr, model_validator
 
 from synthesis.contracts import Attempt
-from synthesis.llm import Endpoint
-from synthesis.portable.attempt import AskedModel, Limits, attempted, earned, untouched
+from synthesis.llm import AskedModel, Endpoint
+from synthesis.portable.attempt import Limits, attempted, earned, untouched
 from synthesis.portable.task_file import TaskFile
 from synthesis.runtime import default_sandbox
 

@@ -17,8 +17,8 @@ import pytest
 
 from synthesis.contracts import Attempt
 from synthesis.errors import FormatError, InfrastructureError, InputError
-from synthesis.llm import Endpoint
-from synthesis.portable.attempt import AskedModel, Limits, attempted, earned, untouched
+from synthesis.llm import AskedModel, Endpoint
+from synthesis.portable.attempt import Limits, attempted, earned, untouched
 from synthesis.portable.package import package_id
 from synthesis.portable.task_file import TaskFile, program_of, write_tasks
 from synthesis.runtime import Sandbox
@@ -29,8 +29,8 @@ DATA = f"{NAMED.module}/envarium/portable/data"
 ALONE = """
 import asyncio, json, sys
 from pathlib import Path
-from {module}.envarium.llm import Endpoint
-from {module}.envarium.portable.attempt import AskedModel, Limits, attempted, earned
+from {module}.envarium.llm import AskedModel, Endpoint
+from {module}.envarium.portable.attempt import Limits, attempted, earned
 from {module}.envarium.portable.task_file import TaskFile
 from {module}.envarium.runtime import default_sandbox
 

@@ -19,11 +19,11 @@ pytest.importorskip("openai")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-from synthesis.llm import Endpoint  # noqa: E402
+from synthesis.llm import AskedModel, Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import DROP, llm_server, raw, refuse, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import AskedModel, run, tries  # noqa: E402
+from training.attempts import run, tries  # noqa: E402
 from training.config import Attempts, Decoding, Masking  # noqa: E402
 from training.engines.served import ServedEngine  # noqa: E402
 from training.rewards import scored  # noqa: E402

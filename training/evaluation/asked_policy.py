@@ -5,15 +5,15 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
-from synthesis.llm import ChatModel
+from synthesis.llm import AskedModel, connected
 from synthesis.rollout import AttemptSetting, ChatPolicy, Plan, SimulatedUser, run_attempts
 from synthesis.runtime import Sandbox
-from training.attempts import POLL_S, AskedModel, TaskAttempt, Try
+from training.attempts import POLL_S, TaskAttempt, Try
 from training.config import Attempts, Decoding
 from training.policy import Trace
 
@@ -59,7 +59,7 @@ async def _attempt(
     begins: Callable[[int], bool],
 ) -> None:
     stop = asyncio.Event()
-    async with _chat(asked.policy) as model, _chat(asked.user) as player, _chat(asked.judge) as judge:
+    async with connected(asked.policy) as model, connected(asked.user) as player, connected(asked.judge) as judge:
         assert model is not None
         policy = ChatPolicy(
             model, temperature=decoding.temperature, top_p=decoding.top_p, max_tokens=decoding.turn_tokens
@@ -91,15 +91,3 @@ async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
     while not stopped():
         await asyncio.sleep(POLL_S)
     stop.set()
-
-
-@contextlib.asynccontextmanager
-async def _chat(role: AskedModel | None) -> AsyncIterator[ChatModel | None]:
-    if role is None:
-        yield None
-        return
-    # Only a job that asks somebody needs the client's package.
-    from synthesis.llm.client import connect
-
-    async with connect(role.endpoint) as connection:
-        yield connection.chat(role.model)
