@@ -2,9 +2,9 @@
 
 `transformers` needs nothing: the engine is the model. In process, and for full weights on a server with GPUs of its
 own, TRL copies them (`VLLMGeneration.sync_weights`, over vLLM's weight transfer); where NCCL cannot, a server reads
-them from files. Adapters go to a server as adapters, by TRL's way of its asynchronous trainer: saved to a folder that the
-server sees, loaded under a new name for each policy, since vLLM keys its prefix cache by that name; the one before last
-is unloaded.
+them from files. Adapters go to a server as adapters, by TRL's way of its asynchronous trainer: saved to a folder that
+the server sees, loaded under a new name for each policy, since vLLM keys its prefix cache by that name; the one before
+last is unloaded.
 """
 
 from __future__ import annotations
