@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import select
 import threading
 import time
 from collections.abc import Awaitable, Callable
@@ -23,11 +22,6 @@ from synthesis.runtime.process import Child
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-AT_ONCE_S = 0.0003
-"""A loop itself waits so long for a reply, before it goes on with others: most calls are over sooner than it would come
-back to them, and what they took is then known exactly."""
-SELECTABLE = 1024
-"""Handles below it can be waited for to the microsecond."""
 _OURS = ("closed", "sandbox")
 """Reasons of a loss that say nothing about the program."""
 
@@ -158,8 +152,6 @@ async def replied(link: Link) -> bool:
     handle = sock.fileno()
     if handle < 0:
         return False
-    if handle < SELECTABLE and select.select([handle], [], [], AT_ONCE_S)[0]:
-        return wire.is_whole(sock)
     loop = asyncio.get_running_loop()
     heard = loop.create_future()
 
