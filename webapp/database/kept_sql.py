@@ -39,7 +39,7 @@ def among(rows: QuerySet[Any], field: str, name: str) -> QuerySet[Any]:
     `__in` writes each value into the text, so that it would be another for each number of them.
     """
     meta = rows.model._meta
-    column: str = meta.get_field(field).column  # type: ignore[union-attr]
+    column: str = meta.get_field(field).column
     return rows.extra(where=[f'"{meta.db_table}"."{column}" = ANY(%s)'], params=[_Place(name)])
 
 
