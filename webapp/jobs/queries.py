@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.jobs.models import OPEN_STATES, Job, JobLog, JobState
 
 LOG_UP_TO = 500
@@ -119,7 +120,12 @@ def of_subject(kind: str, subject: str) -> QuerySet[Job]:
 
 def open_of(kind: str, subject: str) -> Job | None:
     """The newest of them that has not ended."""
-    return of_subject(kind, subject).filter(state__in=OPEN_STATES).first()
+    return _OPEN.first(kind=kind, subject=subject)
+
+
+_OPEN = KeptQuery[Job](
+    lambda: Job.objects.filter(kind=Given("kind"), subject=Given("subject"), state__in=OPEN_STATES).order_by("-id")[:1]
+)
 
 
 def elapsed(job: Job) -> float | None:

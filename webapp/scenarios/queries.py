@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
@@ -133,10 +134,20 @@ def mark_counts(revision: TaskRevision) -> dict[str, int]:
 
 def checks(revision: TaskRevision, mark: str, after: int, most: int, *, with_source: bool) -> list[Check]:
     """A page of checks by position; one more than `most` when there are more."""
-    rows = revision.checks.filter(position__gt=after).order_by("position")
-    if mark:
-        rows = rows.filter(mark=mark)
-    return list((rows if with_source else rows.defer("source"))[: most + 1])
+    found = _checks(bool(mark), most, with_source).rows(revision=revision.pk, after=after, mark=mark)
+    for check in found:
+        check.revision = revision
+    return found
+
+
+@lru_cache(maxsize=16)
+def _checks(marked: bool, most: int, with_source: bool) -> KeptQuery[Check]:
+    def build() -> QuerySet[Check]:
+        rows = Check.objects.filter(revision=Given("revision"), position__gt=Given("after")).order_by("position")
+        rows = rows.filter(mark=Given("mark")) if marked else rows
+        return (rows if with_source else rows.defer("source"))[: most + 1]
+
+    return KeptQuery(build)
 
 
 def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int, int, str]:

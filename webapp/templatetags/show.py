@@ -219,14 +219,15 @@ def ago(moment: datetime | None) -> str:
     if moment is None:
         return NOTHING
     seconds = (timezone.now() - moment).total_seconds()
-    text = moment.strftime("%Y-%m-%d")
+    text = moment.isoformat()[:10]  # a list has a hundred of them, and `strftime` takes ten times as long
     for limit, unit, word in ((60, 1, "s"), (3600, 60, "min"), (86400, 3600, "h"), (30 * 86400, 86400, "d")):
         if seconds < limit:
             text = "just now" if seconds < 2 else f"{int(seconds // unit)} {word} ago"
             break
     exact = moment.astimezone(timezone.get_current_timezone())
-    named = f"{exact:%Y-%m-%d %H:%M:%S %Z}"
-    return mark_safe(f'<time class="nowrap" datetime="{exact.isoformat()}" title="{named}">{text}</time>')
+    iso = exact.isoformat()
+    named = f"{iso[:10]} {iso[11:19]} {exact.tzname()}"
+    return mark_safe(f'<time class="nowrap" datetime="{iso}" title="{named}">{text}</time>')
 
 
 @register.filter

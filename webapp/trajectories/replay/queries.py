@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
 from django.db.models.functions import Cast
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import OutsideChange
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.scenarios.models import Check
 from webapp.scenarios.state_tree import parts_of
 from webapp.trajectories.models import Step, StepKind, Trajectory
@@ -31,10 +33,17 @@ def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
 
 
 def open_trajectory(pk: int) -> Trajectory:
-    rows = Trajectory.objects.select_related("task", "environment", "revision__scenario__version")
-    rows = rows.annotate(has_forks=Exists(Trajectory.objects.filter(parent=OuterRef("pk"))))
-    return get_object_or_404(
-        rows.defer(
+    trajectory = _TRAJECTORY.first(pk=pk)
+    if trajectory is None:
+        raise Http404("There is no such trajectory.")
+    return trajectory
+
+
+_TRAJECTORY = KeptQuery[Trajectory](
+    lambda: (
+        Trajectory.objects.select_related("task", "environment", "revision__scenario__version")
+        .annotate(has_forks=Exists(Trajectory.objects.filter(parent=OuterRef("pk"))))
+        .defer(
             "record",
             "revision__record",
             "revision__instruction",
@@ -44,9 +53,10 @@ def open_trajectory(pk: int) -> Trajectory:
             "revision__scenario__version__rules",
             "revision__scenario__version__state_schema",
             "environment__summary",
-        ),
-        pk=pk,
+        )
+        .filter(pk=Given("pk"))
     )
+)
 
 
 def light_trajectory(pk: int) -> Trajectory:
