@@ -72,6 +72,13 @@ def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | 
     return rows.select_related("current").defer("current__record").first()
 
 
+def came_in(record: TaskRecord, version: Version, source: str) -> bool:
+    """Whether a revision of the task has exactly this content, or was made of it; another may be current since."""
+    digest = task_hash(record, version)
+    rows = TaskRevision.objects.filter(task__environment=version.environment_id, task__source=source)
+    return rows.filter(Q(content_hash=digest) | Q(origin_hash=digest), task__key=record.key).exists()
+
+
 def keep_reference(task: Task, record: TaskRecord, source: str) -> None:
     """Save the reference that came with a record, if any, for the task's current revision."""
     if record.reference is not None and task.current is not None:
