@@ -114,6 +114,7 @@ class KeptNumbers:
 
 
 COUNTED = "(SELECT count(*) FROM ({}) AS counted)"
-EXISTS = "EXISTS ({})"
+EXISTS = "(({}) IS NOT NULL)"
+"""Whether a queryset that gives at most one row, of its key, gives it: the plan stops there, as its limit says."""
 VALUE = "({})"
 """One value, of a queryset that gives one row of one column, or none."""
