@@ -35,7 +35,7 @@ def attempt(task: Task, outcome: str, **fields: Any) -> Trajectory:
         environment=task.environment, task=task, revision=task.current, source="made", content_hash=f"{number}",
         outcome=outcome, reward=float(outcome == "solved"), now="2025-01-01T09:00:00+00:00", **fields,
     )  # fmt: skip
-    Step.objects.create(trajectory=row, index=0, kind="message", content=f"{number} {EVIL}")
+    Step.objects.create(trajectory=row, index=0, kind="query", tool="look", arguments={EVIL: number}, ok=True, result=1)
     return row
 
 
@@ -120,7 +120,8 @@ def test_a_comparison_is_a_part_of_the_desk(client: Client) -> None:
     for query in (f"ids={solved.pk},{failed.pk}", f"ids={solved.pk}&ids={failed.pk}", f"ids={solved.pk}"):
         part = markup(client.get(f"{COMPARE}?{query}", **PART))
         assert part.lstrip().startswith('<section class="card compare-part" id="compare"'), query
-        assert f"They part at step 0: attempt {solved.pk} says" in part
+        assert "They part at step 0: attempt" in part
+        assert f'href="/trajectories/{failed.pk}/fork/?step=0"' in part
         assert part.count('scope="row">Attempt ') == 2
         assert f'{COMPARE}?ids={solved.pk},{failed.pk}"' in part
         assert "<img src=x" not in part

@@ -20,7 +20,7 @@ from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory, no_environment
 from webapp.trajectories.side_by_side import queries
-from webapp.trajectories.side_by_side.table import compare
+from webapp.trajectories.side_by_side.table import Comparison, compare
 
 OFFERED = 50
 """So many of a task's newest attempts are offered besides those that are chosen."""
@@ -79,8 +79,21 @@ def _part(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
         "signs": found.checks.lines[:PART_CHECKS],
         "rows": found.checks.by_attempt(PART_CHECKS),
         "differing": found.checks.differing[:PART_DIFFERING],
+        "fork": _fork(found),
     }
     return render(request, "trajectories/compare_part.html", context)
+
+
+def _fork(found: Comparison) -> tuple[int, int] | None:
+    """(attempt, step) to fork at: where the last of those that did not solve the task left the others."""
+    if found.parting is None:
+        return None
+    left = [
+        (row.pk, step.index)
+        for row, step in zip(found.attempts, found.parting.steps, strict=True)
+        if step is not None and row.outcome != "solved"
+    ]
+    return left[-1] if left else None
 
 
 def _comma(ids: Sequence[int]) -> str:
