@@ -203,6 +203,13 @@
     form.submit();
   }
 
+  /* An attempt is ticked by the key with which lists tick their rows. */
+  const row = () => document.activeElement?.closest("[data-row]");
+  const ticked = () => row()?.querySelector("[data-pick]")?.click();
+  document.addEventListener("DOMContentLoaded", () => {
+    if (!document.getElementById("attempts")) return;
+    envarium.keys.add({ key: "x", does: "Tick the attempt, or not", group: "Attempts", run: ticked });
+  });
   document.addEventListener("DOMContentLoaded", begin);
   document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
   window.addEventListener("popstate", () => window.location.reload());

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Browser, Page
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
@@ -11,8 +11,9 @@ from tests.edits.test_pages import carried_out
 from tests.fixtures import pages_seed
 from tests.fixtures.pages_seed import EVIL
 from tests.review import seed
+from tests.review.test_desk_evidence import attempt, mutant
 from webapp.review.models import Assignment, Draft, ReviewDecision
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Audit, Task
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
@@ -55,6 +56,30 @@ def test_ten_tasks_are_approved_by_keys_and_the_last_is_undone(live_site: str, c
     assert page.locator("input[value=approve]").is_checked(), "what was filled in is back"
     assert Task.objects.filter(review_state="approved").count() == 9
     assert page.evaluate("window.hit") is None
+    assert not complaints
+    context.close()
+    assert not found, "\n".join(found)
+
+
+def test_attempts_are_ticked_and_compared_by_keys_on_the_desk(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    maker = seed.named("olga", "operator")
+    task = seed.task("t")
+    probes = {"mutants": [mutant("call_removed", step, EVIL, noticed=(step % 2,)) for step in range(9)]}
+    Audit.objects.filter(pk=task.audit_id).update(probes=probes)
+    first, *others = [attempt(task, outcome) for outcome in ("solved", "failed", "failed")]
+    queue = seed.queue(maker, "One desk")
+    context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    page.goto(f"/review/{queue.pk}/")
+    page.keyboard.press("n")
+    page.wait_for_selector("#attempts")
+    page.locator(f"[data-pick][value='{others[0].pk}']").locator("..").locator("[data-row-link]").focus()
+    page.keyboard.press("x")
+    page.keyboard.press("m")
+    expect(page.locator("#compare-title")).to_be_focused()
+    expect(page.locator("#compare .signs tbody th")).to_have_count(3)
+    assert str(first.pk) in page.locator("#compare .bar").inner_text()
+    found = faults(page, "a desk with a comparison")
     assert not complaints
     context.close()
     assert not found, "\n".join(found)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from webapp.batches.pages.progress import centred, neck
-from webapp.scenarios.audits.page import HeatCell
+from webapp.scenarios.audits.mutant_matrix import HeatCell
 
 
 @pytest.mark.parametrize(

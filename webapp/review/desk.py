@@ -33,6 +33,7 @@ from webapp.review.subjects import score_tag, subject_page, subject_title, tag_o
 from webapp.review.task_gate import may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
+from webapp.scenarios.audits.mutant_matrix import tell_mutants
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.models import Audit, AuditFault, Check, Task
@@ -116,12 +117,23 @@ def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dic
     counted = Counter(outcome for outcome, reward in ended if is_scored(outcome, reward))
     return {
         "attempts": attempts,
+        "pair": pair_of(attempts),
         "held_known": tell_held(checks, scores.values()),
         "attempts_total": sum(outcomes.values()),
         "attempts_earlier": max(0, task.trajectory_count - sum(outcomes.values())),
         "outcomes": [(name or "none", count) for name, count in outcomes.most_common()],
         "pass_at": pass_at(counted["solved"], sum(counted.values())),
     }
+
+
+def pair_of(attempts: Sequence[Trajectory]) -> list[int]:
+    """Which two of some attempts, newest first, to set beside each other: one that solved and one that did not, the
+    newest of both; else the newest two, none of fewer."""
+    solved = [row.pk for row in attempts if row.outcome == "solved"]
+    unsolved = [row.pk for row in attempts if row.outcome != "solved"]
+    if solved and unsolved:
+        return [solved[0], unsolved[0]]
+    return [row.pk for row in attempts[:2]] if len(attempts) > 1 else []
 
 
 _ATTEMPTS = KeptQuery[Trajectory](
@@ -280,20 +292,23 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
     if audit is not None and audit.pk == task.audit_id:
         task.audit = audit  # the panel goes by it too
     checks = checks_context(request, task, revision)
+    reference = hold_reference(revision)
     return {
         "task": task,
         "revision": revision,
         "is_current": True,
         "audit": audit,
         "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
-        "reference": hold_reference(revision),
+        "reference": reference,
         **checks,
+        "mutant_places": tell_mutants(checks["checks"], audit),
+        "mutants_before": audit is not None and audit.reference_hash != (reference.content_hash if reference else ""),
         **(withheld_context(task, revision) if task.withheld else {}),
         **attempts_context(task, checks["checks"], whole=checks["checks_whole"]),
     }
 
 
-_AUDIT = KeptQuery[Audit](lambda: Audit.objects.filter(revision=Given("revision")).defer("probes").order_by("-id")[:1])
+_AUDIT = KeptQuery[Audit](lambda: Audit.objects.filter(revision=Given("revision")).order_by("-id")[:1])
 
 
 def tell_held(checks: Sequence[Check], scores: Iterable[Score]) -> int:

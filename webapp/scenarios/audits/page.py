@@ -14,6 +14,7 @@ from synthesis.contracts import OutsideChange
 from synthesis.verifiers.audit_report import GAPS, NOTES, full
 from synthesis.verifiers.frame_words import outside_sentence
 from synthesis.verifiers.mutants import around_difference
+from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
@@ -23,8 +24,6 @@ SHOWN_CHARS = 400
 PROBES_A_PAGE = 100
 PROBES_ON_TASK = 25
 FAULTS_ON_TASK = 20
-MATRIX_ROWS = 200
-MATRIX_COLUMNS = 40
 FAULTS: dict[str, str] = {
     "noop_scores": "Doing nothing earns something",
     "no_goal": "There is no reward to earn",
@@ -52,12 +51,6 @@ FAULTS: dict[str, str] = {
     "start_fails": "The program does not start",
 }
 """Every kind of fault, as people read it."""
-ANSWERS = {
-    "answer_altered": "The answer",
-    "answer_respelled": "The right answer in other words",
-    "answer_contrary": "A hedged or contrary answer",
-}
-"""The probes that change the answer alone."""
 PROBE_FAMILIES = {
     "own": "nothing and the reference",
     "call_removed": "a call left out",
@@ -102,50 +95,6 @@ class ProbeRow:
     outside: str = ""
     """What changed outside the task's frame, in words."""
     family: str = "own"
-
-
-HEAT_SIGNS = "·◔◑◕●"
-"""From none of the mutants of a place to all of them."""
-
-
-@dataclass(frozen=True)
-class HeatCell:
-    """How many of the mutants of one place a check noticed, as a number, a sign and a shade (0 to 4)."""
-
-    count: int
-    tried: int
-
-    @property
-    def heat(self) -> int:
-        if not self.count or not self.tried:
-            return 0
-        return 4 if self.count >= self.tried else min(3, 1 + 3 * self.count // self.tried)
-
-    @property
-    def sign(self) -> str:
-        return HEAT_SIGNS[self.heat]
-
-
-@dataclass(frozen=True)
-class MatrixRow:
-    """One check: what it says at the start and on the reference, and how many mutants of each place it noticed."""
-
-    number: int
-    label: str
-    start: bool | None
-    solved: bool | None
-    cells: list[HeatCell]
-    alone: int
-    flags: list[str]
-
-
-@dataclass(frozen=True)
-class Matrix:
-    columns: list[tuple[str, int]]
-    """(name, mutants tried) of each call of the reference that was altered, then of the answer."""
-    rows: list[MatrixRow]
-    more_rows: int
-    more_columns: int
 
 
 def newest_audit(revision: TaskRevision) -> QuerySet[Audit]:
@@ -201,7 +150,7 @@ def audit_context(
         "audit_only": only,
         "audit_next": start + most if start + most < len(chosen) else None,
         "audit_later": start > 0,
-        "audit_matrix": matrix(row, faults, labels) if labels else None,
+        "audit_matrix": matrix(row, labels, flags_of(faults)) if labels else None,
         "audit_words": words(row, faults),
         "audit_tone": {"green": "good", "red": "bad"}.get(row.state, "warn"),
         "audit_unit": "criterion" if revision.verifier_kind == "rubric" else "check",
@@ -212,6 +161,15 @@ def labels_of(revision: TaskRevision) -> list[str]:
     if revision.verifier_kind == "rubric":
         return [str(criterion) for criterion in revision.criteria]
     return list(revision.checks.order_by("position").values_list("label", flat=True))
+
+
+def flags_of(faults: Sequence[AuditFault]) -> dict[int, list[str]]:
+    """By check, the words for what was found of it."""
+    flags: dict[int, list[str]] = {}
+    for fault in faults:
+        if fault.check_index is not None:
+            flags.setdefault(fault.check_index, []).append(FAULTS.get(fault.kind, fault.kind))
+    return flags
 
 
 def words(row: Audit, faults: Sequence[AuditFault]) -> str:
@@ -303,49 +261,3 @@ def _mutant_name(mutant: dict[str, Any]) -> str:
     if mutant["kind"] == "call_added":
         return f"{mutant['tool']} called {'after' if mutant['step'] else 'before'} the reference"
     return f"Call {mutant['step'] + 1} {mutant['tool']}"
-
-
-def matrix(row: Audit, faults: Sequence[AuditFault], labels: Sequence[str]) -> Matrix:
-    """Which check notices the mutants of which call, and which of them it alone notices."""
-    probes = [probe for probe in row.probes.get("mutants", ()) if not probe["equivalent"]]
-    mutants = [probe for probe in probes if probe.get("expects", "less") == "less"]
-    names = list(dict.fromkeys(_column(mutant) for mutant in mutants))
-    tried = {name: sum(_column(mutant) == name for mutant in mutants) for name in names}
-    flags: dict[int, list[str]] = {}
-    for fault in faults:
-        if fault.check_index is not None:
-            flags.setdefault(fault.check_index, []).append(FAULTS.get(fault.kind, fault.kind))
-    start, solved = (_passed(row.probes.get(name)) for name in ("nothing", "reference"))
-    rows = []
-    for index, label in enumerate(labels[:MATRIX_ROWS]):
-        mine = [mutant for mutant in mutants if index in mutant["noticed_by"]]
-        rows.append(
-            MatrixRow(
-                number=index + 1,
-                label=label,
-                start=start[index] if index < len(start) else None,
-                solved=solved[index] if index < len(solved) else None,
-                cells=[
-                    HeatCell(sum(_column(mutant) == name for mutant in mine), tried[name])
-                    for name in names[:MATRIX_COLUMNS]
-                ],
-                alone=sum(mutant["noticed_by"] == [index] for mutant in mine),
-                flags=list(dict.fromkeys(flags.get(index, []))),
-            )
-        )
-    columns = [(name, tried[name]) for name in names[:MATRIX_COLUMNS]]
-    return Matrix(columns, rows, max(0, len(labels) - MATRIX_ROWS), max(0, len(names) - MATRIX_COLUMNS))
-
-
-def _column(mutant: dict[str, Any]) -> str:
-    named = {
-        "call_added": "unasked call",
-        "record_swapped": "other record",
-        "solution_tried": "solution",
-        **dict.fromkeys(ANSWERS, "answer"),
-    }
-    return named.get(mutant["kind"]) or f"{mutant['step'] + 1} {mutant['tool']}"
-
-
-def _passed(probe: Any) -> list[bool]:
-    return list(probe.get("passed", ())) if isinstance(probe, dict) else []

@@ -1,9 +1,14 @@
-"""Template filters of audits."""
+"""Template filters and tags of audits."""
 
 from __future__ import annotations
 
-from django import template
+from functools import lru_cache
 
+from django import template
+from django.utils.html import escape
+from django.utils.safestring import SafeString, mark_safe
+
+from webapp.scenarios.audits.mutant_matrix import HeatCell, MutantLine
 from webapp.scenarios.audits.remedies import remedy_of
 
 register = template.Library()
@@ -13,3 +18,16 @@ register = template.Library()
 def remedy(kind: str) -> str:
     """What a person can do about a kind of fault."""
     return remedy_of(kind)
+
+
+@register.simple_tag
+def mutant_cells(line: MutantLine) -> SafeString:
+    """What a check notices, as shaded numbers; drawn in one go, for a desk has dozens of them."""
+    words = escape(line.words)
+    cells = "".join(map(_cell, line.cells))
+    return mark_safe(f'<span class="mutants" role="img" aria-label="{words}" title="{words}">{cells}</span>')
+
+
+@lru_cache(maxsize=1024)
+def _cell(cell: HeatCell) -> str:
+    return f'<i class="heat heat-{cell.heat}" data-of="{escape(cell.head)}">{cell.count or ""}</i>'

@@ -73,6 +73,11 @@ class CheckGrid:
     def equal(self) -> list[CheckLine]:
         return [line for line in self.lines if not line.differs]
 
+    def by_attempt(self, most: int) -> list[tuple[int, list[CheckCell]]]:
+        """Of each attempt the cells of the first checks."""
+        columns = zip(*(line.cells for line in self.lines[:most]), strict=True)
+        return [(cells[0].trajectory, list(cells)) for cells in columns]
+
 
 Identity = tuple[str, str, str]
 Labels = dict[int, list[tuple[Label, Identity]]]

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.errors import Refusal
+from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Task
@@ -19,12 +20,15 @@ from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory, no_environment
 from webapp.trajectories.side_by_side import queries
-from webapp.trajectories.side_by_side.table import compare
+from webapp.trajectories.side_by_side.table import Comparison, compare
 
 OFFERED = 50
 """So many of a task's newest attempts are offered besides those that are chosen."""
 MOST_EQUAL = 200
 """So many of the checks that say the same are listed."""
+PART = "compare"
+"""The element that a comparison stands in as a part of another page, which has less room:"""
+PART_LINES, PART_CHECKS, PART_DIFFERING = 40, 24, 6
 
 
 @access("read")
@@ -34,6 +38,8 @@ def compared(request: HttpRequest) -> HttpResponse:
     params = Params(request.GET)
     given = params.texts("ids", 400)
     ids = queries.read_ids(given)
+    if wants_fragment(request, PART):
+        return _part(request, ids)
     if len(given) > 1 and not params.flag("choose"):
         return redirect(f"{reverse('trajectories:compare')}?ids={_comma(ids)}")
     if params.flag("choose") or len(ids) < queries.FEWEST:
@@ -52,6 +58,42 @@ def compared(request: HttpRequest) -> HttpResponse:
         "copy_as": api_call(request, "GET", "api:compare_trajectories", query={"ids": _comma(ids)}),
     }
     return render(request, "trajectories/compare.html", context)
+
+
+def _part(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
+    """The comparison as a part of another page; one attempt is set beside one that ended the other way."""
+    context: dict[str, Any] = {"focus": Params(request.GET).flag("focus")}
+    try:
+        first = Trajectory.objects.select_related("task").filter(pk__in=ids).first() if len(ids) == 1 else None
+        if first is not None and first.task_id is not None:
+            ids = [first.pk, *(row.pk for row in _counterpart(first))]
+        attempts = queries.require_attempts(ids)
+    except Refusal as error:
+        return render(request, "trajectories/compare_part.html", context | {"problem": str(error)})
+    found = compare(attempts)
+    context |= {
+        "found": found,
+        "attempts": found.attempts,
+        "ids": _comma(ids),
+        "lines": found.lines[:PART_LINES],
+        "signs": found.checks.lines[:PART_CHECKS],
+        "rows": found.checks.by_attempt(PART_CHECKS),
+        "differing": found.checks.differing[:PART_DIFFERING],
+        "fork": _fork(found),
+    }
+    return render(request, "trajectories/compare_part.html", context)
+
+
+def _fork(found: Comparison) -> tuple[int, int] | None:
+    """(attempt, step) to fork at: where the last of those that did not solve the task left the others."""
+    if found.parting is None:
+        return None
+    left = [
+        (row.pk, step.index)
+        for row, step in zip(found.attempts, found.parting.steps, strict=True)
+        if step is not None and row.outcome != "solved"
+    ]
+    return left[-1] if left else None
 
 
 def _comma(ids: Sequence[int]) -> str:

@@ -1,0 +1,167 @@
+"""Which check of an audit notices the mutants of which call: the audit's table, and a line beside each check."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from webapp.scenarios.models import Audit, Check
+
+ANSWERS = {
+    "answer_altered": "The answer",
+    "answer_respelled": "The right answer in other words",
+    "answer_contrary": "A hedged or contrary answer",
+}
+"""The probes that change the answer alone."""
+PLACES = {
+    "call_added": ("unasked call", "+"),
+    "record_swapped": ("other record", "⇄"),
+    "solution_tried": ("solution", "all"),
+    **dict.fromkeys(ANSWERS, ("answer", "end")),
+}
+"""What the mutants are named that are not of one call of the reference, and the same in a few characters."""
+MATRIX_ROWS = 200
+MATRIX_COLUMNS = 40
+LINE_COLUMNS = 8
+"""So many places stand beside a check; the last of them stands for all that are left."""
+HEAT_SIGNS = "·◔◑◕●"
+"""From none of the mutants of a place to all of them."""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """How many of the mutants of one place a check noticed, as a number, a sign and a shade (0 to 4)."""
+
+    count: int
+    tried: int
+    head: str = ""
+    """The place in a few characters, where its column is not seen."""
+
+    @property
+    def heat(self) -> int:
+        if not self.count or not self.tried:
+            return 0
+        return 4 if self.count >= self.tried else min(3, 1 + 3 * self.count // self.tried)
+
+    @property
+    def sign(self) -> str:
+        return HEAT_SIGNS[self.heat]
+
+
+@dataclass(frozen=True)
+class MutantPlace:
+    """A call of the reference, its answer or another place at which mutants were made (`tried` of them)."""
+
+    name: str
+    head: str
+    tried: int
+
+
+@dataclass(frozen=True)
+class MutantCounts:
+    """The places of an audit's mutants, in order; by check and place how many the check noticed, by check alone."""
+
+    places: list[MutantPlace]
+    noticed: Mapping[tuple[int, str], int]
+    alone: Mapping[int, int]
+
+    def cells(self, check: int, places: Sequence[MutantPlace]) -> list[HeatCell]:
+        return [HeatCell(self.noticed.get((check, one.name), 0), one.tried, one.head) for one in places]
+
+
+def mutant_counts(row: Audit) -> MutantCounts:
+    """Of an audit whose probes are loaded: the mutants that are wrong, by where they were made and who noticed."""
+    tried: Counter[str] = Counter()
+    noticed: Counter[tuple[int, str]] = Counter()
+    alone: Counter[int] = Counter()
+    heads: dict[str, str] = {}
+    for mutant in row.probes.get("mutants", ()):
+        if mutant["equivalent"] or mutant.get("expects", "less") != "less":
+            continue
+        name, head = PLACES.get(mutant["kind"]) or (f"{mutant['step'] + 1} {mutant['tool']}", str(mutant["step"] + 1))
+        heads.setdefault(name, head)
+        tried[name] += 1
+        noticers = mutant["noticed_by"]
+        noticed.update((check, name) for check in noticers)
+        if len(noticers) == 1:
+            alone[noticers[0]] += 1
+    return MutantCounts([MutantPlace(name, head, tried[name]) for name, head in heads.items()], noticed, alone)
+
+
+@dataclass(frozen=True)
+class MatrixRow:
+    """One check: what it says at the start and on the reference, and how many mutants of each place it noticed."""
+
+    number: int
+    label: str
+    start: bool | None
+    solved: bool | None
+    cells: list[HeatCell]
+    alone: int
+    flags: list[str]
+
+
+@dataclass(frozen=True)
+class Matrix:
+    columns: list[tuple[str, int]]
+    """(name, mutants tried) of each call of the reference that was altered, then of the answer."""
+    rows: list[MatrixRow]
+    more_rows: int
+    more_columns: int
+
+
+def matrix(row: Audit, labels: Sequence[str], flags: Mapping[int, Sequence[str]]) -> Matrix:
+    """Which check notices the mutants of which call, and which of them it alone notices. `flags` are the words for
+    what the audit found wrong with a check."""
+    counts = mutant_counts(row)
+    places = counts.places[:MATRIX_COLUMNS]
+    start, solved = (_passed(row.probes.get(name)) for name in ("nothing", "reference"))
+    rows = [
+        MatrixRow(
+            number=index + 1,
+            label=label,
+            start=start[index] if index < len(start) else None,
+            solved=solved[index] if index < len(solved) else None,
+            cells=counts.cells(index, places),
+            alone=counts.alone.get(index, 0),
+            flags=list(dict.fromkeys(flags.get(index, ()))),
+        )
+        for index, label in enumerate(labels[:MATRIX_ROWS])
+    ]
+    columns = [(place.name, place.tried) for place in places]
+    return Matrix(columns, rows, max(0, len(labels) - MATRIX_ROWS), len(counts.places) - len(places))
+
+
+def _passed(probe: Any) -> list[bool]:
+    return list(probe.get("passed", ())) if isinstance(probe, dict) else []
+
+
+@dataclass(frozen=True)
+class MutantLine:
+    """What one check notices, place by place."""
+
+    cells: list[HeatCell]
+
+    @property
+    def words(self) -> str:
+        seen = [f"{cell.head}: {cell.count} of {cell.tried}" for cell in self.cells if cell.count]
+        return f"notices {', '.join(seen)}" if seen else "notices none"
+
+
+def tell_mutants(checks: Sequence[Check], row: Audit | None) -> list[MutantPlace]:
+    """Give each check which mutants of an audit it notices (`mutants`), whose probes are loaded; the places that these
+    lines are of, none where there were no mutants."""
+    counts = mutant_counts(row) if row is not None else MutantCounts([], {}, {})
+    places, rest = counts.places, []
+    if len(places) > LINE_COLUMNS:
+        places, rest = places[: LINE_COLUMNS - 1], places[LINE_COLUMNS - 1 :]
+    more = [MutantPlace(f"{len(rest)} more places", "…", sum(one.tried for one in rest))] if rest else []
+    for check in checks:
+        cells = counts.cells(check.position, places)
+        for place in more:
+            noticed = sum(cell.count for cell in counts.cells(check.position, rest))
+            cells.append(HeatCell(noticed, place.tried, place.head))
+        check.mutants = MutantLine(cells)  # type: ignore[attr-defined]
+    return [*places, *more]
