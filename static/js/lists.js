@@ -98,6 +98,7 @@
     told.dataset.of = keys;
     told.setAttribute("aria-busy", "true");
     if (keys) window.htmx.trigger(told, "picked");
+    else told.replaceChildren();
   }
   document.addEventListener("htmx:afterRequest", (event) => {
     const told = event.target;

@@ -231,7 +231,7 @@ def test_what_approving_would_take_is_counted_before_it_is_asked_for_as_the_prev
         told = client.get("/review/tasks/", chosen, headers=there).content.decode()
     words = " ".join(re.sub("<[^>]*>", "", told).split())
     assert words == "Approve 2 · 1 without a reference, 1 red, 1 changed since the audit, 1 not audited left out"
-    assert [query["sql"] for query in made if "scenarios_task" in query["sql"]] == [made[-1]["sql"]], "one query"
+    assert sum("scenarios_task" in query["sql"] for query in made) == 1
     assert client.get("/review/tasks/", chosen).context["clear"] == 2
     assert not client.get("/review/tasks/", headers=there).content.strip(), "nothing is chosen"
     assert 'hx-get="/review/tasks/"' in client.get("/tasks/").content.decode()

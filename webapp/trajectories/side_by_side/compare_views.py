@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.errors import Refusal
+from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Task
@@ -30,8 +31,14 @@ MOST_EQUAL = 200
 @access("read")
 @require_safe
 def compared(request: HttpRequest) -> HttpResponse:
-    """Two to four attempts at one task; with fewer ids, or with `choose`, those that can be chosen."""
+    """Two to four attempts at one task; with fewer ids, or with `choose`, those that can be chosen.
+
+    For the bar below a list's selection it is counted how the chosen ones ended, as a fragment.
+    """
     params = Params(request.GET)
+    if wants_fragment(request, "bulk-told"):
+        told = queries.chosen_attempts(params.picks("ids"))
+        return render(request, "trajectories/compare/told.html", {"told": told})
     given = params.texts("ids", 400)
     ids = queries.read_ids(given)
     if len(given) > 1 and not params.flag("choose"):
