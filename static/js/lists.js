@@ -96,9 +96,9 @@
   function tell(told, keys) {
     if (!told || (told.dataset.of || "") === keys) return;
     told.dataset.of = keys;
-    told.setAttribute("aria-busy", "true");
+    told.setAttribute("aria-busy", "true"); // what was said is of another selection
+    told.textContent = keys ? "…" : "";
     if (keys) window.htmx.trigger(told, "picked");
-    else told.replaceChildren();
   }
   document.addEventListener("htmx:afterRequest", (event) => {
     const told = event.target;
