@@ -17,6 +17,7 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import decisions, drafts, queues
