@@ -79,6 +79,7 @@
     const all = boxes();
     const picked = all.filter((box) => box.checked);
     bar.hidden = !picked.length;
+    tell(bar.querySelector("[data-told]"), picked.map((box) => box.value).join());
     const count = bar.querySelector("[data-count]");
     if (count) count.textContent = `${picked.length} selected`;
     for (const button of bar.querySelectorAll("[data-picks]")) {
@@ -91,6 +92,20 @@
       every.indeterminate = Boolean(picked.length) && picked.length < all.length;
     }
   }
+  /* What an act would take, by the server, when the selection has stood still for a moment (hx-trigger has the delay). */
+  function tell(told, keys) {
+    if (!told || (told.dataset.of || "") === keys) return;
+    told.dataset.of = keys;
+    told.setAttribute("aria-busy", "true"); // what was said is of another selection
+    told.textContent = keys ? "…" : "";
+    if (keys) window.htmx.trigger(told, "picked");
+  }
+  document.addEventListener("htmx:afterRequest", (event) => {
+    const told = event.target;
+    if (!told.matches?.("[data-told]") || !event.detail.xhr?.status) return; // one that was given up for a later one
+    told.removeAttribute("aria-busy");
+    if (!event.detail.successful) told.replaceChildren();
+  });
   function span(from, to, checked) {
     const all = boxes();
     const [low, high] = [all.indexOf(from), all.indexOf(to)].sort((a, b) => a - b);

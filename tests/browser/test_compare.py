@@ -29,6 +29,7 @@ def test_attempts_are_chosen_and_compared_by_keys_alone(live_site: str, chromium
     expect(page.locator("#bulk [data-picks]")).to_be_disabled()
     page.keyboard.press("j")
     page.keyboard.press("x")
+    expect(page.locator("#bulk-told")).to_contain_text("solved")
     page.keyboard.press("c")
     page.wait_for_url(f"**{ids(second, first)}")
     page.keyboard.press("f")

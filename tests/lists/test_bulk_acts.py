@@ -32,6 +32,11 @@ def test_selected_jobs_are_looked_at_then_stopped_and_one_that_has_ended_is_told
     page = markup(admin.get("/jobs/selected/cancel/", {"ids": [*keys, 10**9]}))
     assert "1 of those chosen are gone" in page
     assert "&lt;img src=x" in page
+    assert "1 of 3 would be left as it is." in page
+    assert 'hx-get="/jobs/selected/cancel/"' in listed
+    there = {"HX-Request": "true", "HX-Target": "bulk-told"}
+    told = markup(admin.get("/jobs/selected/cancel/", {"ids": [*keys, 10**9]}, headers=there))
+    assert " ".join(told.split()) == "<b>Cancel 2</b> of 3 · <b>Try again 0</b> of 3"
     assert not Job.objects.filter(state=JobState.CANCELLED).exists(), "looking does nothing"
     after = markup(admin.post("/jobs/selected/cancel/", {"ids": keys}, follow=True))
     assert "2 jobs asked to stop." in after

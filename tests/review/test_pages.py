@@ -215,6 +215,31 @@ def test_chosen_tasks_are_decided_on_together_after_a_look() -> None:
     assert not ReviewDecision.objects.filter(undone_at__isnull=True).exists()
 
 
+def test_what_approving_would_take_is_counted_before_it_is_asked_for_as_the_preview_counts_it() -> None:
+    (ann,) = seed.people("annotator")
+    tasks = [
+        seed.task("a", title=EVIL),
+        seed.task("b"),
+        seed.task("c", audit="red"),
+        seed.task("d", audit="red", reference=False),
+        seed.task("e", audit=""),
+        seed.task("f", audit="stale"),
+    ]
+    client, chosen = client_of(ann), {"ids": [*(task.pk for task in tasks), 10**9, "x"]}
+    there = {"HX-Request": "true", "HX-Target": "bulk-told"}
+    with CaptureQueriesContext(connection) as made:
+        told = client.get("/review/tasks/", chosen, headers=there).content.decode()
+    words = " ".join(re.sub("<[^>]*>", "", told).split())
+    assert words == "Approve 2 · 1 without a reference, 1 red, 1 changed since the audit, 1 not audited left out"
+    assert sum("scenarios_task" in query["sql"] for query in made) == 1
+    assert client.get("/review/tasks/", chosen).context["clear"] == 2
+    assert not client.get("/review/tasks/", headers=there).content.strip(), "nothing is chosen"
+    assert 'hx-get="/review/tasks/"' in client.get("/tasks/").content.decode()
+    viewer = client_of(seed.named("vic", "viewer"))
+    assert viewer.get("/review/tasks/", chosen, headers=there).status_code == 403
+    assert "bulk-told" not in viewer.get("/tasks/").content.decode()
+
+
 def test_a_task_is_decided_on_from_its_own_page() -> None:
     (ann,) = seed.people("annotator")
     task = seed.task("a")
@@ -284,6 +309,25 @@ def test_failing_tools_and_trajectories_are_worked_through_too() -> None:
     assert set(ReviewDecision.objects.values_list("verdict", "tool")) == {("right", None), ("tool_bug", tool.pk)}
     assert client.get("/review/history/").status_code == 200
     assert client.get("/review/").status_code == 200
+
+
+def test_an_empty_queue_of_failing_tools_says_that_none_fails_or_that_none_was_assessed() -> None:
+    ann, maker = seed.people("annotator", "operator")
+    queue = seed.queue(maker, "Tools", kind="tool")
+    narrow = seed.queue(maker, "Clinic's", kind="tool", query="environment=clinic")
+    client = client_of(ann)
+    page = client.get(f"/review/{queue.pk}/").content.decode()
+    assert "No environment was assessed yet" in page
+    assert "no assessed tool fails" not in page
+    assert "?use_environments=1&amp;assess=1" in page
+    assessed.saved(6).cases.update(verdict="pass")
+    page = client.get(f"/review/{queue.pk}/").content.decode()
+    assert "no assessed tool fails" in page
+    assert "every case of every tool passes" in page
+    assert "filters choose" in client.get(f"/review/{narrow.pk}/").content.decode()
+    page = client_of(seed.named("vic", "viewer")).get(f"/review/{queue.pk}/").content.decode()
+    assert "Your role may not start one" in page
+    assert "assess=1" not in page
 
 
 def test_an_item_whose_answer_is_known_looks_like_every_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 
 from synthesis.contracts import Reward, Verdict
 from tests.fixtures import replay_seed as seed
-from tests.fixtures.markup import markup
+from tests.fixtures.markup import markup, words
 from webapp.accounts.models import User
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.side_by_side import queries, table
@@ -141,6 +141,26 @@ def test_what_cannot_be_compared_is_refused_in_words(reader, pair):
     others = [another(first) for _ in range(3)]
     assert "5 are chosen" in text(reader.get(ids(first, second, *others)))
     assert "There is no attempt 999999" in text(reader.get(f"{ids(first)},999999"))
+
+
+def test_below_a_selection_it_stands_how_its_attempts_ended_and_whether_they_can_be_compared(reader, pair):
+    first, second = pair
+    elsewhere = seed.make(seed.ordinary("elsewhere"))
+    assert f'hx-get="{PAGE}"' in text(reader.get("/trajectories/"))
+
+    def told(*runs: Trajectory) -> str:
+        chosen = {"ids": [*(run.pk for run in runs), 999999, "<b>"]}
+        headers = {"HX-Request": "true", "HX-Target": "bulk-told"}
+        with CaptureQueriesContext(connection) as made:
+            answer = reader.get(PAGE, chosen, headers=headers)
+        assert sum('FROM "trajectories_trajectory"' in query["sql"] for query in made) == 1
+        return words(answer.content.decode())
+
+    Trajectory.objects.filter(pk=first.pk).update(outcome="solved")
+    Trajectory.objects.filter(pk__in=[second.pk, elsewhere.pk]).update(outcome="failed")
+    assert told(first, second) == "1 ✓solved 1 ✕failed"
+    assert told(second, elsewhere).startswith("2 ✕failed Only attempts at one task can be compared: attempt ")
+    assert told(first) == "1 ✓solved", "of one it goes without saying"
 
 
 def test_ticked_rows_lead_to_a_link_that_stays(reader, pair):

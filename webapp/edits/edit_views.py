@@ -16,7 +16,8 @@ from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import default_sandbox
 from webapp.accounts.access import access
 from webapp.edits import services
-from webapp.edits.case_runs import cases_of, flaky_cases, people_of, run_cases
+from webapp.edits.case_marks import DeskMarks, desk_marks
+from webapp.edits.case_runs import CaseRuns, cases_of, flaky_cases, people_of, run_cases
 from webapp.edits.forms import body_of, typed
 from webapp.edits.models import Edit, EditKind, EditState
 from webapp.edits.page import against, edit_context
@@ -61,7 +62,7 @@ def start_tool(request: HttpRequest, pk: int) -> HttpResponse:
     except Conflict as error:
         messages.error(request, str(error))
         return HttpResponseClientRedirect(back)
-    return render(request, "edits/desk_pane.html", edit_context(request.user, row))
+    return render(request, "edits/desk_pane.html", edit_context(request.user, row) | {"desk_version": tool.version_id})
 
 
 @access("review")
@@ -161,6 +162,8 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
                 # What others changed meanwhile is not overwritten: the form keeps the serial that it was refused for.
                 told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
                 told["part_alone"] = True
+                if target == "case-results":
+                    told["marks"] = _marks(request, row, None)
                 return render(request, template, told)
         return _refused(request, pk, error, given)
 
@@ -233,8 +236,15 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
     else:
         found["results"] = run_cases(default_sandbox(), proposed.program, cases, people)
     if wants_fragment(request, "case-results"):
+        found["marks"] = _marks(request, row, found.get("results"))
         return render(request, "edits/case_results.html", _fragment(request, row) | found)
     return _page(request, row, **found)
+
+
+def _marks(request: HttpRequest, row: Edit, results: CaseRuns | None) -> DeskMarks | None:
+    """What the run marks on the cases of the desk that it was asked from; None where it was asked from no desk."""
+    shown = Params(request.POST).id("marks")
+    return desk_marks(row, shown, results) if shown is not None and row.tool else None
 
 
 @access("read")

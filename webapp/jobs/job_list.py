@@ -9,7 +9,7 @@ from django.urls import reverse
 
 from webapp.errors import Conflict
 from webapp.jobs import services
-from webapp.jobs.models import Job, JobState
+from webapp.jobs.models import OPEN_STATES, RETRIED_STATES, Job, JobState
 from webapp.jobs.queries import NOT_LISTED
 from webapp.jobs.registry import KINDS
 from webapp.lists import list_filters
@@ -66,8 +66,22 @@ BULK = BulkList(
     lambda: rows(),
     lambda job: (job.title, job.state, reverse("jobs:detail", args=[job.pk])),
     (
-        BulkAct("cancel", "Cancel", "asked to stop", "Each is asked to stop, and stops at its next step.", _cancel),
-        BulkAct("retry", "Try again", "queued again", "Each failed or cancelled one is queued again.", _retry),
+        BulkAct(
+            "cancel",
+            "Cancel",
+            "asked to stop",
+            "Each is asked to stop, and stops at its next step.",
+            _cancel,
+            lambda job: job.state in OPEN_STATES,
+        ),
+        BulkAct(
+            "retry",
+            "Try again",
+            "queued again",
+            "Each failed or cancelled one is queued again.",
+            _retry,
+            lambda job: job.state in RETRIED_STATES,
+        ),
     ),
 )
 

@@ -20,6 +20,8 @@ class JobState(models.TextChoices):
 
 
 OPEN_STATES = (JobState.QUEUED, JobState.RUNNING)
+RETRIED_STATES = (JobState.FAILED, JobState.CANCELLED)
+"""Those from which a job can be queued again."""
 
 
 class Job(models.Model):

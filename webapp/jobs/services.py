@@ -19,7 +19,7 @@ from webapp.celery import app
 from webapp.disk import disk
 from webapp.events.services import publish
 from webapp.jobs.claims import lease
-from webapp.jobs.models import Job, JobState
+from webapp.jobs.models import RETRIED_STATES, Job, JobState
 from webapp.jobs.registry import KINDS
 
 logger = logging.getLogger(__name__)
@@ -121,7 +121,7 @@ def close(job_ids: Iterable[int]) -> None:
 def retry(job_id: int, user: Any = None) -> bool:
     """Queue a failed or cancelled job again, from its payload."""
     with transaction.atomic():
-        again = Job.objects.filter(pk=job_id, state__in=[JobState.FAILED, JobState.CANCELLED]).update(
+        again = Job.objects.filter(pk=job_id, state__in=RETRIED_STATES).update(
             state=JobState.QUEUED,
             cancel_requested=False,
             error="",

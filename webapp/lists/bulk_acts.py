@@ -13,6 +13,7 @@ from django.shortcuts import redirect, render
 from django.urls import reverse
 
 from synthesis.errors import InputError
+from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 
 SHOWN = 500
@@ -24,7 +25,8 @@ TOLD = 5
 class BulkAct:
     """One act. `carry_out` takes the person and a row, and raises InputError where it cannot be done.
 
-    `done` ends the sentence "3 jobs ..."; `hint` says what becomes of a row, and whether that can be undone.
+    `done` ends the sentence "3 jobs ..."; `hint` says what becomes of a row, and whether that can be undone. `takes` is
+    whether it can be done with a row as that stands; None where only trying tells.
     """
 
     code: str
@@ -32,6 +34,11 @@ class BulkAct:
     done: str
     hint: str
     carry_out: Callable[[Any, Any], Any]
+    takes: Callable[[Any], bool] | None = None
+
+    def leaves(self, row: Any) -> bool:
+        """Whether it is known that a row would be left as it is."""
+        return self.takes is not None and not self.takes(row)
 
 
 @dataclass(frozen=True)
@@ -58,6 +65,12 @@ class BulkList:
         """What the bar below a selection offers: each act with its preview."""
         return [(act, reverse(self.route, args=[act.code])) for act in self.acts]
 
+    @property
+    def told_url(self) -> str:
+        """What counts the rows of a selection that each act would take; empty where no act can tell."""
+        telling = [act.code for act in self.acts if act.takes is not None]
+        return reverse(self.route, args=telling[:1]) if telling else ""
+
 
 @dataclass(frozen=True)
 class BulkLine:
@@ -65,25 +78,38 @@ class BulkLine:
     name: str
     state: str
     url: str
+    left: bool
 
 
 def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse:
-    """The preview of an act on the rows that the address names; posted, the act itself and back to the list."""
+    """The preview of an act on the rows that the address names; posted, the act itself and back to the list.
+
+    As the fragment of the bar below a selection: how many of its rows each act would take.
+    """
     act = chosen.find(code)
     if request.method == "POST":
         _carry_out(request, chosen, act, Params(request.POST).picks("ids", SHOWN))
         return redirect(chosen.home)
     keys = Params(request.GET).picks("ids", SHOWN)
-    lines = [BulkLine(row.pk, *chosen.about(row)) for row in _rows(chosen, keys)]
+    if wants_fragment(request, "bulk-told"):
+        return render(request, "lists/bulk_counts.html", _counts(chosen, keys))
+    lines = [BulkLine(row.pk, *chosen.about(row), act.leaves(row)) for row in _rows(chosen, keys)]
     context = {
         "bulk": chosen,
         "act": act,
         "lines": lines,
         "missing": len(keys) - len(lines),
+        "left": sum(line.left for line in lines),
         "home": reverse(chosen.home),
         "here": reverse(chosen.route, args=[code]),
     }
     return render(request, "lists/bulk.html", context)
+
+
+def _counts(chosen: BulkList, keys: Sequence[int]) -> dict[str, Any]:
+    rows = _rows(chosen, keys)
+    telling = [act for act in chosen.acts if act.takes is not None]
+    return {"counts": [(act, sum(not act.leaves(row) for row in rows)) for act in telling], "chosen": len(rows)}
 
 
 def _rows(chosen: BulkList, keys: Sequence[int]) -> list[Model]:

@@ -17,10 +17,11 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
+from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import decisions, drafts, queues
-from webapp.review.bulk_decisions import bulk_preview, decide_many
+from webapp.review.bulk_decisions import approval_counts, bulk_preview, decide_many
 from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
 from webapp.review.item_views import find_item, item_context, on_to_next
@@ -224,9 +225,14 @@ def _history_chips(queue: int | None, by: str, verdict: str) -> list[tuple[str, 
 @access("review")
 @require_http_methods(["GET", "HEAD", "POST"])
 def bulk(request: HttpRequest) -> HttpResponse:
-    """One decision on many tasks: who is chosen and what stands in the way, then the act."""
+    """One decision on many tasks: who is chosen and what stands in the way, then the act.
+
+    For the bar below a list's selection what approving would take is counted, as a fragment.
+    """
     params = Params(request.POST if request.method == "POST" else request.GET)
     keys = params.picks("ids")
+    if request.method != "POST" and wants_fragment(request, "bulk-told"):
+        return render(request, "review/bulk_told.html", {"told": approval_counts(keys)})
     if request.method == "POST":
         given = choice_of(request.POST)
         try:

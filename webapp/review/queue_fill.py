@@ -93,6 +93,11 @@ def _failing_tools(query: QueryDict) -> QuerySet[Tool]:
     return rows
 
 
+def any_assessed() -> bool:
+    """Whether any environment was assessed as it is now: before that no queue can hold a failing tool."""
+    return Assessment.objects.filter(version__environment__current=F("version")).exists()
+
+
 def places(queue: ReviewQueue) -> dict[int, Standing]:
     """Where each chosen object stands, by primary key."""
     keys = list(chosen(queue).order_by("-id").values_list("pk", flat=True)[:MOST_ITEMS])

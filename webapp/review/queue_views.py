@@ -27,6 +27,7 @@ from webapp.review.flags.rules import FLAGS, flags_of, without_flags
 from webapp.review.forms import QueueForm
 from webapp.review.judges.votes import JUDGE_JOB, agreement, start_judging
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
+from webapp.review.queue_fill import any_assessed
 from webapp.review.queue_statistics import numbers
 from webapp.review.verdicts import verdict_label
 
@@ -70,11 +71,13 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
     items = QueueItem.objects.filter(queue=row).select_related("task", "tool", "trajectory", "assignee")
     shown = items.filter(Q(state=state) if state else ~Q(state=ReviewItemState.WITHDRAWN))
     mine = Assignment.objects.filter(user=user, queue=row, state="skipped").select_related("item")
+    page = keyset(request, shown, "-rank")
     context = {
         "queue": row,
         "numbers": counted,
         "verdicts": [(code, verdict_label(row.kind, code), count) for code, count in counted.verdicts],
-        "page": keyset(request, shown, "-rank"),
+        "page": page,
+        "assessed": row.kind == ReviewKind.TOOL and not page.rows and any_assessed(),
         "state": state,
         "states": ReviewItemState.choices,
         "works": may_work(user, row) and row.is_open,

@@ -32,26 +32,44 @@ def task_tag(task: Task) -> str:
     return content_hash([revision, reference.content_hash if reference else "", settled])
 
 
+_OF_AUDIT: dict[str, str] = {
+    AuditState.RED: "red_audit",
+    AuditState.STALE: "stale_audit",
+    AuditState.INCOMPLETE: "incomplete_audit",
+    AuditState.GREEN: "",
+}
+_MESSAGES = {
+    "no_revision": "It has a name but no content. Import its file again.",
+    "no_reference": "No call sequence is known that solves it. Let an agent solve it, or save one as its reference.",
+    "red_audit": "Its audit is red.",
+    "stale_audit": "It was changed since its audit. Audit it again.",
+    "incomplete_audit": "Its audit did not end.",
+    "no_audit": "Nobody knows what its verifier measures. Audit it first.",
+}
+OVERRIDABLE = frozenset({"red_audit", "incomplete_audit"})
+
+
+def obstacle_codes(audit_state: str, *, revision: bool, reference: bool) -> list[str]:
+    """The codes of what stands in the way of approving a task, by what it has and how its audit stands."""
+    if not revision:
+        return ["no_revision"]
+    found = ["" if reference else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
+    return [code for code in found if code]
+
+
 def obstacles(task: Task) -> list[Obstacle]:
     """What stands in the way of approving a task; empty where nothing does."""
-    if task.current is None:
-        return [Obstacle("no_revision", "It has a name but no content. Import its file again.")]
-    found = []
-    if reference_of(task.current) is None:
-        message = "No call sequence is known that solves it. Let an agent solve it, or save one as its reference."
-        found.append(Obstacle("no_reference", message))
-    if task.audit_state == AuditState.RED:
-        faults = list(task.audit.faults.all()) if task.audit is not None else []
-        said = words(task.audit, faults) if task.audit is not None else "Its audit is red."
-        found.append(Obstacle("red_audit", said, overridable=True))
-    elif task.audit_state == AuditState.STALE:
-        found.append(Obstacle("stale_audit", "It was changed since its audit. Audit it again."))
-    elif task.audit_state == AuditState.INCOMPLETE:
-        why = task.audit.why if task.audit is not None else ""
-        found.append(Obstacle("incomplete_audit", f"Its audit did not end. {why}".strip(), overridable=True))
-    elif task.audit_state != AuditState.GREEN:
-        found.append(Obstacle("no_audit", "Nobody knows what its verifier measures. Audit it first."))
-    return found
+    known = task.current is not None and reference_of(task.current) is not None
+    codes = obstacle_codes(task.audit_state, revision=task.current is not None, reference=known)
+    return [Obstacle(code, _message(code, task), code in OVERRIDABLE) for code in codes]
+
+
+def _message(code: str, task: Task) -> str:
+    if code == "red_audit" and task.audit is not None:
+        return words(task.audit, list(task.audit.faults.all()))
+    if code == "incomplete_audit" and task.audit is not None:
+        return f"{_MESSAGES[code]} {task.audit.why}".strip()
+    return _MESSAGES[code]
 
 
 def may_override(user: Any) -> bool:

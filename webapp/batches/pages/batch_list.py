@@ -14,6 +14,7 @@ from django.urls import reverse
 from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
+from webapp.batches.pages.descriptions import actions
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
@@ -73,6 +74,7 @@ BULK = BulkList(
             "paused",
             "Calls in flight end and are stored, nothing new begins; each can be resumed.",
             lambda user, batch: services.pause_batch(user, batch.pk),
+            lambda batch: actions(batch, {}).pause or bool(batch.away),
         ),
         BulkAct(
             "cancel",
@@ -80,6 +82,7 @@ BULK = BulkList(
             "cancelled",
             "What is kept stays, what waits is cancelled. That cannot be undone.",
             lambda user, batch: services.cancel_batch(user, batch.pk),
+            lambda batch: actions(batch, {}).cancel,
         ),
     ),
 )

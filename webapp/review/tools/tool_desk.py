@@ -71,8 +71,7 @@ def tool_context(pk: int, *, told: bool = True) -> dict[str, Any]:
     tool = get_object_or_404(rows, pk=pk)
     newest = Assessment.objects.filter(version=tool.version_id).order_by("-id").first()
     cases = newest.cases.filter(tool=tool.name) if newest is not None else ToolCase.objects.none()
-    failing = cases.exclude(verdict="pass").order_by("verdict", "position")
-    shown = list(failing[:CASES_SHOWN])
+    shown = desk_cases(newest, tool.name) if newest is not None else []
     said = person_verdict(tool.pk) if told else None
     groups = grouped_cases(shown)
     checker = newest.roles.get("checker", "") if newest is not None else ""
@@ -96,6 +95,12 @@ def tool_context(pk: int, *, told: bool = True) -> dict[str, Any]:
         "record": checker_record(checker) if checker else None,
         "hidden_judges": judges_of(ReviewKind.TOOL, tool.pk),
     }
+
+
+def desk_cases(assessment: Assessment, tool: str) -> list[ToolCase]:
+    """The cases of a tool that its desk shows: those that did not pass, the failed ones first."""
+    rows = assessment.cases.filter(tool=tool).exclude(verdict="pass")
+    return list(rows.order_by("verdict", "position")[:CASES_SHOWN])
 
 
 def what_is_wrong(groups: Sequence[CaseGroup]) -> str:

@@ -34,8 +34,14 @@ PART_LINES, PART_CHECKS, PART_DIFFERING = 40, 24, 6
 @access("read")
 @require_safe
 def compared(request: HttpRequest) -> HttpResponse:
-    """Two to four attempts at one task; with fewer ids, or with `choose`, those that can be chosen."""
+    """Two to four attempts at one task; with fewer ids, or with `choose`, those that can be chosen.
+
+    For the bar below a list's selection it is counted how the chosen ones ended, as a fragment.
+    """
     params = Params(request.GET)
+    if wants_fragment(request, "bulk-told"):
+        told = queries.chosen_attempts(params.picks("ids"))
+        return render(request, "trajectories/compare/told.html", {"told": told})
     given = params.texts("ids", 400)
     ids = queries.read_ids(given)
     if wants_fragment(request, PART):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from hashlib import md5
@@ -61,23 +62,52 @@ def attempts_at(task: int) -> QuerySet[Trajectory]:
     return Trajectory.objects.filter(task=task).order_by("-id")
 
 
+@dataclass(frozen=True)
+class ChosenAttempts:
+    """What is known of chosen attempts; `problem`: why several cannot be compared, empty where they can."""
+
+    outcomes: list[tuple[str, int]]
+    problem: str
+
+
+def chosen_attempts(ids: Sequence[int]) -> ChosenAttempts:
+    """How chosen attempts ended and whether they can be compared, in one query: for who is still choosing."""
+    rows = list(Trajectory.objects.filter(pk__in=ids).values_list("pk", "task_id", "outcome").order_by("pk"))
+    outcomes = Counter(outcome for _, _, outcome in rows).most_common()
+    refusal = _wrong_number(len(rows)) or _wrong_tasks([(pk, task) for pk, task, _ in rows])
+    return ChosenAttempts(outcomes, str(refusal) if refusal is not None and len(rows) > 1 else "")
+
+
+def _wrong_number(count: int) -> Unusable | None:
+    if FEWEST <= count <= MOST:
+        return None
+    chosen = "none is" if not count else "1 is" if count == 1 else f"{count} are"
+    return Unusable(f"Choose two to four attempts at one task; {chosen} chosen.", code="wrong_number")
+
+
+def _wrong_tasks(attempts: Sequence[tuple[int, int | None]]) -> Unusable | None:
+    """Why attempts, each with its task, are not to be set beside each other; None where they are."""
+    foreign = [pk for pk, task in attempts if task is None]
+    if foreign:
+        return Unusable(no_environment(foreign[0]), code="no_task")
+    if len({task for _, task in attempts}) == 1:
+        return None
+    places = ", ".join(f"attempt {pk} at task {task}" for pk, task in attempts)
+    return Unusable(f"Only attempts at one task can be compared: {places}.", code="several_tasks")
+
+
 def require_attempts(ids: Sequence[int]) -> list[Trajectory]:
     """The attempts with their reasons, in the order of the ids. Raises NotFound, or Unusable where none are to be set
     beside each other: fewer than two, more than four, or at several tasks."""
-    if not FEWEST <= len(ids) <= MOST:
-        chosen = "none is" if not ids else "1 is" if len(ids) == 1 else f"{len(ids)} are"
-        raise Unusable(f"Choose two to four attempts at one task; {chosen} chosen.", code="wrong_number")
+    if refusal := _wrong_number(len(ids)):
+        raise refusal
     rows = Trajectory.objects.select_related("task", "environment", "revision").defer(*HEAVY).in_bulk(list(ids))
     gone = [str(pk) for pk in ids if pk not in rows]
     if gone:
         raise NotFound(f"There is no attempt {' and none '.join(gone)}.")
     attempts = [rows[pk] for pk in ids]
-    foreign = [row.pk for row in attempts if row.task_id is None]
-    if foreign:
-        raise Unusable(no_environment(foreign[0]), code="no_task")
-    if len({row.task_id for row in attempts}) > 1:
-        places = ", ".join(f"attempt {row.pk} at task {row.task_id}" for row in attempts)
-        raise Unusable(f"Only attempts at one task can be compared: {places}.", code="several_tasks")
+    if refusal := _wrong_tasks([(row.pk, row.task_id) for row in attempts]):
+        raise refusal
     tell_reasons(attempts)
     return attempts
 

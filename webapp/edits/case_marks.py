@@ -1,0 +1,80 @@
+"""Marks on a desk's cases after a run on the draft: what became of each, counted at its group, and what broke."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from webapp.edits.case_runs import CaseRun, CaseRuns
+from webapp.edits.models import Edit
+from webapp.environments.case_groups import group_of
+from webapp.environments.models import Assessment, ToolCase
+from webapp.review.tools.tool_desk import desk_cases
+
+WORDS = {
+    "→ ✓": "as expected now",
+    "≠": "another result",
+    "=": "as before",
+    "→ ✕": "cannot be built",
+    "…": "not run",
+}
+"""What became of a case that did not pass, by the sign of its run, in the order in which groups count them."""
+BROKEN_SHOWN = 30
+
+
+@dataclass(frozen=True)
+class CaseMark:
+    """What stands at a case of the desk; nothing where the last run left it out."""
+
+    case: ToolCase
+    run: CaseRun | None
+
+    @property
+    def words(self) -> str:
+        return WORDS[self.run.sign] if self.run is not None else ""
+
+
+@dataclass(frozen=True)
+class GroupMark:
+    """What stands at a group: how many of its cases came out how; empty where none of them was run."""
+
+    code: str
+    words: str
+    tone: str
+
+
+@dataclass(frozen=True)
+class DeskMarks:
+    """`broken` are the first of the `broken_count` cases that passed before and are not as expected any more."""
+
+    cases: list[CaseMark]
+    groups: list[GroupMark]
+    broken: list[CaseRun]
+    broken_count: int
+
+
+def desk_marks(edit: Edit, assessment_pk: int, results: CaseRuns | None) -> DeskMarks | None:
+    """The marks of one run for the desk that shows this assessment's cases; all are taken away without a run.
+
+    None where the tool was assessed anew since, so that the desk shows other cases.
+    """
+    newest = Assessment.objects.filter(version=edit.version_id).only("pk").order_by("-id").first()
+    if newest is None or newest.pk != assessment_pk:
+        return None
+    runs = results.runs if results is not None else ()
+    run_of = {run.case.pk: run for run in runs}
+    cases = [CaseMark(case, run_of.get(case.pk)) for case in desk_cases(newest, edit.tool)]
+    groups: dict[str, list[CaseMark]] = {}
+    for mark in cases:
+        groups.setdefault(group_of(mark.case), []).append(mark)
+    broken = [run for run in runs if run.case.verdict == "pass" and run.sign == "→ ✕"]
+    counted = [_group(code, marks) for code, marks in groups.items()]
+    return DeskMarks(cases, counted, broken[:BROKEN_SHOWN], len(broken))
+
+
+def _group(code: str, marks: Sequence[CaseMark]) -> GroupMark:
+    signs = [mark.run.sign if mark.run is not None else "…" for mark in marks]
+    if not any(mark.run is not None for mark in marks):
+        return GroupMark(code, "", "")
+    told = [f"{signs.count(sign):,} {words}" for sign, words in WORDS.items() if sign in signs]
+    return GroupMark(code, ", ".join(told), "good" if set(signs) == {"→ ✓"} else "")
