@@ -116,12 +116,19 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def django_test_environment(django_test_environment: None) -> None:
-    """Django's own, without copies of every part's context: templates are drawn as the site draws them. Tests read the
-    page; `response.context` is None."""
+    """Django's own, but `response.context` is that of the page alone: of each of its hundreds of parts Django would keep
+    a copy too."""
     from django.template.base import Template
-    from django.test.utils import _TestState
+    from django.template.context import Context
+    from django.test.signals import template_rendered
+    from django.utils.safestring import SafeString
 
-    Template._render = _TestState.saved_data.template_render  # type: ignore[attr-defined]
+    def _render(self: Template, context: Context) -> SafeString:
+        if context.template is self:
+            template_rendered.send(sender=self, template=self, context=context)
+        return self.nodelist.render(context)
+
+    Template._render = _render  # type: ignore[attr-defined]
 
 
 @pytest.fixture(scope="session")
