@@ -116,7 +116,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def django_test_environment(django_test_environment: None) -> None:
-    """Django's own, but `response.context` is that of the page alone, without a copy for each of its hundreds of parts."""
+    """Django's own, but `response.context` is the page's alone, without a copy for each of its hundreds of parts."""
     from django.template.base import Template
     from django.template.context import Context
     from django.test.signals import template_rendered
