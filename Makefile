@@ -63,7 +63,7 @@ run: setup
 	@exec $(VENV)/bin/python -m webapp.stack
 
 test: setup-dev
-	$(VENV)/bin/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 3 --dist loadgroup $(PYTEST_ARGS)
 
 # One session imports everything once; the long ones begin. Three at a time, since most of them wait for what they killed.
 # What drives Chromium has a site that nobody shook before.

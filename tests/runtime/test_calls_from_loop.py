@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import signal
 import time
 from collections.abc import Awaitable, Callable
@@ -83,7 +82,8 @@ def test_a_killed_process_is_made_again_with_its_calls(sandbox: Sandbox) -> None
     async def run() -> None:
         with sandbox.reset(program, {}) as episode:
             assert [await called(episode, Threads()) for _ in range(3)] == [1, 2, 3]
-            os.kill(episode._link.child.pid, signal.SIGKILL)
+            # By its handle: its number is one of the sandbox's own, and another process's outside.
+            signal.pidfd_send_signal(episode._link.child.handle, signal.SIGKILL)
             assert await called(episode, Threads()) == 4
 
     asyncio.run(run())
