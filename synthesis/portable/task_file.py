@@ -19,23 +19,24 @@ PROGRAMS_KEPT = 256
 """So many programs stay read."""
 
 
-class PortableTask(Frozen):
-    """A task with what tells it from others. Its `id` is the key of `task` too."""
+class NamedTask(Frozen):
+    """What tells a task from others. `setting` says whether somebody plays the user."""
 
     id: str
     environment: str = ""
     category: str = ""
     setting: Literal["task", "conversation"] = "task"
+
+
+class PortableTask(NamedTask):
+    """A task as a package holds it. Its `id` is the key of `task` too."""
+
     task: RolloutTask
 
 
-class TaskHead(Frozen):
+class TaskHead(NamedTask):
     """What can be said of a task without its state, checks and program."""
 
-    id: str
-    environment: str = ""
-    category: str = ""
-    setting: Literal["task", "conversation"] = "task"
     instruction: str
 
 

@@ -9,19 +9,13 @@ One that has it (600 MB, no torch):
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
+from tests.fixtures.named_python import named_python
+
 
 @pytest.fixture(scope="session")
 def verifiers_python() -> Path:
-    named = os.environ.get("ENVARIUM_TEST_VERIFIERS", "").strip()
-    if not named:
-        pytest.skip("ENVARIUM_TEST_VERIFIERS names no Python with verifiers (tests/portable/conftest.py says how)")
-    found = subprocess.run([named, "-c", "import verifiers.v1"], capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.fail(f"ENVARIUM_TEST_VERIFIERS={named} has no verifiers that can be used: {found.stderr[-500:]}")
-    return Path(named)
+    return Path(named_python("ENVARIUM_TEST_VERIFIERS", "verifiers.v1", "verifiers", "tests/portable/conftest.py"))

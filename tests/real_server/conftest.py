@@ -24,6 +24,7 @@ import pytest
 
 from synthesis.contracts import Limits
 from synthesis.runtime import Sandbox
+from tests.fixtures.named_python import named_python
 from tests.real_server.steering import STEERED
 
 KEY = "sk-real-server-0123456789"
@@ -50,13 +51,7 @@ class Server:
 
 @pytest.fixture(scope="session")
 def vllm_python() -> str:
-    named = os.environ.get("ENVARIUM_TEST_VLLM", "").strip()
-    if not named:
-        pytest.skip("ENVARIUM_TEST_VLLM names no Python with vLLM (tests/real_server/conftest.py says how to get one)")
-    found = subprocess.run([named, "-c", "import vllm"], capture_output=True, text=True, check=False)
-    if found.returncode:
-        pytest.fail(f"ENVARIUM_TEST_VLLM={named} has no vLLM that can be used: {found.stderr[-500:]}")
-    return named
+    return named_python("ENVARIUM_TEST_VLLM", "vllm", "vLLM", "tests/real_server/conftest.py")
 
 
 @pytest.fixture(scope="session")
