@@ -31,6 +31,7 @@ ELSEWHERE = {
     "python -m training.launch": "tests/training/test_launch.py",
     "python -m training.worker": "tests/workers/training_support.py",
     "manage.py train_demo": "tests/runs/test_demo.py",
+    "pip install ./envarium_": "tests/portable/test_verifiers.py",
 }
 """What trains for minutes, or is no command of ours: what the command begins with, and where it is proved. Its options
 are looked for in what it says of itself."""
