@@ -182,11 +182,19 @@ def suffix_ids(tokenizer: Tokenizer, answered: Message, fresh: Sequence[Message]
     calls = [_call(ToolCall(id=m.tool_call_id, name=names.get(m.tool_call_id) or "x")) for m in fresh if _is_tool(m)]
     stand_in: dict[str, Any] = {"role": "assistant", "content": "" if calls else "x"}
     dummy = [{"role": "user", "content": "x"}, stand_in | ({"tool_calls": calls} if calls else {})]
-    ended = _ended(tokenizer, tokenizer.chat_template, json.dumps(dummy))
-    after = render(tokenizer, [*dummy, *(spelled(message, names) for message in fresh)], (), prompt=True)
+    told = [spelled(message, names) for message in fresh]
+    return list(_suffix(tokenizer, tokenizer.chat_template, json.dumps(dummy), json.dumps(told)))
+
+
+@functools.lru_cache(maxsize=1024)
+def _suffix(tokenizer: Tokenizer, template: str, stand_in: str, fresh: str) -> tuple[int, ...]:
+    """Ids of messages behind a stand-in for a conversation (JSON): the attempts of a group are often told the same."""
+    dummy = json.loads(stand_in)
+    ended = _ended(tokenizer, template, stand_in)
+    after = render(tokenizer, [*dummy, *json.loads(fresh)], (), prompt=True)
     if not ended or not after.startswith(ended):
         raise InputError("model: its chat template is not prefix-preserving; choose another template")
-    return tokenizer.encode(after[len(ended) :], add_special_tokens=False)
+    return tuple(tokenizer.encode(after[len(ended) :], add_special_tokens=False))
 
 
 def turn_ids(tokenizer: Tokenizer, message: Mapping[str, Any]) -> list[int]:

@@ -73,6 +73,17 @@ class Log:
     agent_s: float = 0.0
     user_s: float = 0.0
     held: int = 0
+    started: bool = False
+    """Whether who follows has been told of the start and of all steps before it."""
+
+    async def start(self, initial: State) -> None:
+        """Tell who follows that the episode has begun, and of the steps that were made before."""
+        if self.follow.on_start is not None:
+            await self.follow.on_start(self.plan, initial)
+        if self.follow.on_step is not None:
+            for step in self.steps:  # which may become more meanwhile
+                await self.follow.on_step(self.plan, step)
+        self.started = True
 
     async def add(self, step: TrajectoryStep) -> None:
         if self.cut and step.kind != "user":
@@ -80,7 +91,7 @@ class Log:
         if self.plan.fork is not None:
             self.plan.fork.require(len(self.steps), step)
         self.steps.append(step)
-        if self.follow.on_step is not None:
+        if self.started and self.follow.on_step is not None:
             await self.follow.on_step(self.plan, step)
 
     def known(self, message: Message) -> Message:

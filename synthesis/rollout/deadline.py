@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import TracebackType
 from typing import Self
 
@@ -21,12 +21,12 @@ class Deadline:
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
         self.begun = time.monotonic()
-        self.free_s = 0.0
-        """Seconds that did not count, of what has ended."""
         self.silent = False
         """Whether it expired while tokens were waited for."""
         self.queued: float | None = None
         """Since when a call waits for a thread."""
+        self._waits: list[tuple[float, float]] = []
+        """Spans of waiting that have ended; the episode begins beside the first turn, so some overlap."""
         self._generating: float | None = None
         self._heard: Callable[[], float] | None = None
         self._limit = asyncio.timeout(None)
@@ -40,20 +40,26 @@ class Deadline:
     def expired(self) -> bool:
         return self._limit.expired()
 
+    @property
+    def free_s(self) -> float:
+        """Seconds that did not count, of what has ended."""
+        return _covered(self._waits)
+
     def begin(self, queued: float) -> None:
         """The call that was queued then has its thread, which says so."""
-        self.free_s += time.monotonic() - queued
+        self._waits.append((queued, time.monotonic()))
         self.queued = None
 
     def used_s(self) -> float:
         """Seconds that count so far, silence that is still going on included."""
-        now = time.monotonic()
-        waits = now - self.queued if self.queued is not None else 0.0
+        now, waits, queued = time.monotonic(), list(self._waits), self.queued
+        if queued is not None:
+            waits.append((queued, now))
         if self._generating is not None:
             # Told only at the end whether it was silence: until then what came before the last sign is free.
             heard = self._heard() if self._heard is not None else 0.0
-            waits = max(self._generating, min(heard, now)) - self._generating
-        return now - self.begun - self.free_s - waits
+            waits.append((self._generating, max(self._generating, min(heard, now))))
+        return now - self.begun - _covered(waits)
 
     @contextlib.contextmanager
     def generation(self, who: object) -> Iterator[None]:
@@ -63,7 +69,7 @@ class Deadline:
         try:
             yield
         finally:
-            self.free_s += time.monotonic() - self._generating
+            self._waits.append((self._generating, time.monotonic()))
             self._generating = self._heard = None
 
     async def __aenter__(self) -> Self:
@@ -88,3 +94,12 @@ class Deadline:
             self._limit.reschedule(loop.time())
             return
         self._look = loop.call_later(max(left, 0.01), self._arm)
+
+
+def _covered(spans: Iterable[tuple[float, float]]) -> float:
+    """Seconds that lie in any of the spans (start, end)."""
+    total, until = 0.0, 0.0
+    for start, end in sorted(spans):
+        total += max(0.0, end - max(start, until))
+        until = max(until, end)
+    return total

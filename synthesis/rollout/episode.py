@@ -56,11 +56,7 @@ async def attempt(
     episode = AttemptEpisode(sandbox, plan, threads, deadline)
     try:
         async with deadline:
-            with _losses():
-                await episode.reset()
-            if follow.on_start is not None:
-                await follow.on_start(plan, episode.initial)
-            ending = await _act(log, episode)
+            ending = await _played(log, episode)
             if follow.on_acted is not None:
                 follow.on_acted(plan)
             digest, reward = await _judge(log, episode)
@@ -124,13 +120,36 @@ async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     return digest, decision.reward
 
 
-async def _act(log: Log, episode: AttemptEpisode) -> Ending:
+async def _played(log: Log, episode: AttemptEpisode) -> Ending:
+    """How the episode ended. It begins while the first turn is drawn, for which nothing of it is needed; where it
+    cannot begin, nobody waits for that turn."""
+    beginning = asyncio.create_task(_begin(log, episode))
+    acting = asyncio.create_task(_act(log, episode, beginning))
+    try:
+        await asyncio.wait((beginning, acting), return_when=asyncio.FIRST_EXCEPTION)
+        if beginning.done():
+            await beginning
+        return await acting
+    finally:
+        beginning.cancel()
+        acting.cancel()
+        await asyncio.gather(beginning, acting, return_exceptions=True)
+
+
+async def _begin(log: Log, episode: AttemptEpisode) -> None:
+    with _losses():
+        await episode.reset()
+    await log.start(episode.initial)
+
+
+async def _act(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None]) -> Ending:
     """Turn after turn, until something ends it."""
     setting, fork = log.plan.setting, log.plan.fork
     await _open(log)
     unusable = 0
     for log.turn in range(1, setting.turn_limit + 1):
         if fork is not None and log.turn == len(fork.turns) + 1:
+            await beginning
             fork.require_state(len(log.steps), episode.state_hash())
         try:
             message = await _move(log)
@@ -140,6 +159,7 @@ async def _act(log: Log, episode: AttemptEpisode) -> Ending:
         except LLMError as error:
             log.note = str(error)
             return "too_long"
+        await beginning
         if message.tool_calls:
             unusable = 0 if await _carry_out(log, episode, message) else unusable + 1
         elif words := styles.said(setting.prompt_style, message, log.plan.task.program.tools):

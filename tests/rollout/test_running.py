@@ -74,11 +74,36 @@ def test_no_more_attempts_run_at_once_than_asked_and_plans_are_read_as_they_star
     assert len(read) == 12
 
 
+def test_the_first_turn_is_drawn_while_the_episode_begins(sandbox: Sandbox) -> None:
+    asked = asyncio.Event()
+
+    class Asked(ReferencePolicy):
+        async def act(self, observation: Conversation) -> Turn:
+            asked.set()
+            return await super().act(observation)
+
+    async def started(plan: Plan, state: State) -> None:
+        await asyncio.wait_for(asked.wait(), 20)
+
+    (made,) = gather(sandbox, [Plan(task(), Asked(REFERENCE))], on_start=started)
+    assert made.outcome == "solved"
+
+
+def test_where_a_program_cannot_begin_nobody_waits_for_the_turn(sandbox: Sandbox) -> None:
+    whole = task()
+    broken = whole.program.source.replace("self.log = []", "raise RuntimeError('no shelf')")
+    given = whole.model_copy(update={"program": whole.program.model_copy(update={"source": broken})})
+    (made,) = gather(sandbox, [Plan(given, Calls("burn", seconds=60.0))])
+    assert (made.ending, made.reward, made.turns) == ("program_ended", None, ())
+    assert "no shelf" in made.note
+
+
 def test_steps_are_told_in_their_order_with_the_state_they_start_from(sandbox: Sandbox) -> None:
     told: dict[int, list[TrajectoryStep]] = {}
     states: dict[int, State] = {}
 
     async def started(plan: Plan, state: State) -> None:
+        await asyncio.sleep(0.05)  # the first turn is there before
         states[plan.ordinal] = state
 
     async def stepped(plan: Plan, step: TrajectoryStep) -> None:
