@@ -8,7 +8,7 @@ from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
-from webapp.runs.room import needs_of
+from webapp.runs.room import TOO_LARGE, needs_of
 from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say
 
@@ -42,7 +42,7 @@ def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
 def refresh() -> int:
     """Write the reason why each queued job waits, where it has changed; returns for how many."""
     rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
-    columns = ("pk", "model", "method", "config", "engine", "reason", "attempt", "step", "after")
+    columns = ("pk", "model", "method", "config", "engine", "reason", "attempt", "step", "after", "despite_memory")
     jobs = list(rows.only(*columns)[:AT_ONCE])
     here = candidates() if jobs else []
     known: dict[tuple[str, str], Remark | None] = {}
@@ -66,6 +66,14 @@ def _without_room(job: TrainingJob, able: list[Candidate]) -> Remark | None:
             return None
         reason = reason or lacking
     return reason
+
+
+def kept_by_memory(job: TrainingJob) -> bool:
+    """Whether a queued job waits because its estimate of memory is above what workers here have, and for that alone."""
+    if job.state != TrainingState.QUEUED or not job.reason:
+        return False
+    lacking = _without_room(job, [one for one in candidates() if one.can_take(first_model(job), job.engine)])
+    return lacking is not None and lacking.code == TOO_LARGE
 
 
 @transaction.atomic
