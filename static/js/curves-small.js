@@ -36,7 +36,7 @@
     let high = Math.max(...values);
     if (limit !== null && high > limit / 3) high = Math.max(high, limit * 1.1);
     if (low > 0 && low < high / 2) low = 0;
-    if (high - low <= 1e-9 * Math.abs(high)) [low, high] = high > 0 ? [0, high * 2] : [low - 1, high + 1];
+    if (high - low <= 1e-9 * Math.abs(high)) [low, high] = high > 0 ? [0, high * 2] : high < 0 ? [low - 1, high + 1] : [0, 1];
     return [low, high];
   }
 
@@ -74,7 +74,7 @@
     for (const mark of view.marks.filter((one) => one.kind === "alert")) svg.append(upright(view, mark.step, "alert"));
     known.forEach((line, place) => svg.append(part("path", { d: path(line, all[place], view, low, high), class: `line line-${lines.indexOf(line) % 6}` })));
     if (view.chosen !== null) svg.append(upright(view, view.chosen, "chosen"));
-    below.textContent = `${words(low)} to ${words(high)}`;
+    below.textContent = `${words(low)} to ${words(high)}${view.smoothing ? ", smoothed" : ""}`;
     beside.textContent = view.chosen === null ? "" : at(known[0], view.chosen);
   };
 

@@ -22,7 +22,7 @@ from tests.fixtures.markup import markup
 from tests.rollouts_web.support import make_task
 from training import presets
 from webapp.accounts.models import Role
-from webapp.runs.curves import charts
+from webapp.runs.curves import charts, overview
 from webapp.runs.models import (
     Checkpoint,
     CheckpointFile,
@@ -251,6 +251,16 @@ def test_what_is_shown_stands_in_the_address(client: Client) -> None:
     chosen = "measure=success&environment=environment-7&environment=environment-2"
     told = points(client, job, f"?chart=by-environment&{chosen}")
     assert [line["label"] for line in told["charts"]["by-environment"]] == ["environment-2", "environment-7"]
+
+
+def test_an_sft_job_begins_with_its_loss(client: Client) -> None:
+    """Its only reward is that of its held-out tasks; no alert looks at how large a loss is."""
+    job = runs_seed.training_job(steps=40, environments=0, method="supervised")
+    MetricKey.objects.create(job=job, name="evaluation/reward", last_step=40, last_value=0.5)
+    text = page(client, job)
+    assert 'data-chart="loss"' in text
+    assert 'data-chart="reward"' not in text
+    assert "loss" not in overview.LIMITS
 
 
 def test_without_a_choice_the_lowest_environments_are_drawn(client: Client) -> None:

@@ -104,7 +104,8 @@ def wilson(count: float, total: float) -> tuple[float, float]:
     share, spread = count / total, Z * Z / total
     middle = (share + spread / 2) / (1 + spread)
     reach = Z / (1 + spread) * math.sqrt(share * (1 - share) / total + spread / (4 * total))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
+    # The ends of none and of all are exact: rounding would leave 3e-18 of them.
+    return max(0.0, middle - reach) if count > 0 else 0.0, min(1.0, middle + reach) if count < total else 1.0
 
 
 def bounded_mean(mean: float, tasks: float, deviation: float | None = None) -> tuple[float, float]:
