@@ -56,8 +56,9 @@ def test_a_job_too_large_for_a_worker_waits_for_one_that_holds_it() -> None:
 
 def test_a_person_may_let_a_worker_try_what_the_estimate_forbids(client: Client) -> None:
     job = queued(model=NAME, config=CONFIG, method="supervised")
-    narrow = with_gpu("narrow", 24)
+    narrow, fetches = with_gpu("narrow", 24), a_worker("fetches", models=["*"])
     assert claims.claim(narrow, API) is None
+    assert claims.claim(fetches, API) is None, "the model lies at another's place"
     matching.refresh()
     client.force_login(support.operator())
     assert b"act-ignore-memory" in client.get(reverse("runs:job", args=[job.public_id])).content

@@ -71,7 +71,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    able = [candidate for candidate in here if candidate.can_take(asked.new.model, asked.new.engine)]
+    able = matching.takers(asked.new.model, asked.new.engine, here)
     memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, able)
     if memory is not None:
         _look_at_memory(asked, memory)
