@@ -241,8 +241,11 @@ def all_groups(
 
 
 def _narrowed(chart: Chart, known: set[str]) -> Chart:
+    def there(key: str) -> str:
+        return key if key in known else ""
+
     lines = tuple(
-        replace(line, **{key: "" for key in ("spread", "over", "deviation") if getattr(line, key) not in known})
+        replace(line, spread=there(line.spread), over=there(line.over), deviation=there(line.deviation))
         for line in chart.lines
         if line.key in known
     )
