@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from statistics import fmean, pstdev
 from typing import Any
 
 from synthesis.contracts import Frozen
@@ -29,6 +31,8 @@ class Result(Frozen):
     environments: dict[str, float]
     tasks: int = 0
     """Of so many tasks an attempt counts."""
+    deviation: float | None = None
+    """The standard deviation (divisor n) of those tasks' mean rewards."""
     sampled: float | None = None
     """Success of the tries at the second temperature (`Evaluation.sampled`), where there were any."""
     sampled_environments: dict[str, float] = {}
@@ -38,7 +42,7 @@ class Result(Frozen):
         """As keys of the record."""
         whole: dict[str, float | None] = {"evaluation/success": self.success, "evaluation/reward": self.reward}
         if self.tasks:
-            whole["evaluation/tasks"] = self.tasks
+            whole |= {"evaluation/tasks": self.tasks, "evaluation/reward_deviation": self.deviation}
         if self.sampled is not None:
             whole |= {"evaluation/sampled/success": self.sampled, "evaluation/sampled/tasks": self.sampled_tasks}
         return whole | {f"evaluation/environment/{name}/success": v for name, v in self.environments.items()}
@@ -98,12 +102,17 @@ def result_of(judged: Sequence[Judged]) -> Result:
         for key, value in values.items()
         if key.startswith("environment/") and key.endswith("/success")
     }
+    tasks: dict[str, list[float]] = defaultdict(list)
+    for tried, score in judged:
+        if score.reward is not None:
+            tasks[tried.row.id].append(score.reward)
     return Result(
         success=values.get("success"),
         reward=values.get("reward"),
         counted=sum(score.reward is not None for _, score in judged),
         tried=len(judged),
-        tasks=len({tried.row.id for tried, score in judged if score.reward is not None}),
+        tasks=len(tasks),
+        deviation=pstdev(map(fmean, tasks.values())) if tasks else None,
         environments=environments,
     )
 

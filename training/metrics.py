@@ -68,6 +68,7 @@ NAMES: dict[str, Name] = {
     "verification_share": Name(label="Share of the attempts' time spent on verifiers"),
     "gpu_memory": Name(label="Memory of the GPU in use", unit="GiB"),
     "evaluation/reward": Name(label="Mean reward on the held-out split"),
+    "evaluation/reward_deviation": Name(label="Standard deviation of held-out tasks' mean rewards"),
     "evaluation/success": Name(label="Share of held-out attempts that solved their task"),
     "evaluation/sampled/success": Name(label="The same share of attempts sampled at a second temperature"),
     "evaluation/tasks": Name(label="Held-out tasks of which an attempt counts", unit="tasks"),

@@ -83,8 +83,6 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
     full.
     """
     cfg = job.cfg
-    if not cfg.decoding.temperature:
-        raise InputError("decoding.temperature: attempts to learn from must differ; take a temperature above 0")
     require_engine(cfg, job.engine, job.server)
     prompts = (Prompt(row=n, environment=r.environment, setting=r.setting) for n, r in enumerate(job.rows))
     catalogue = Catalogue(prompts, cfg.mixture, cfg.sampling, cfg.seed)

@@ -9,6 +9,12 @@
   const WIDE = 400;
   const TALL = 100;
 
+  /* A number with so many digits; one near 0 as 2.95e-7, where decimals would be mostly zeros. */
+  envarium.written = (value, digits) => {
+    if (value !== 0 && Math.abs(value) < 1e-4) return value.toExponential(digits - 1);
+    return value.toLocaleString("en-US", { maximumSignificantDigits: digits });
+  };
+
   /* Means over the steps before, as TensorBoard makes them: the first ones are not drawn towards zero. */
   envarium.smooth = (values, weight) => {
     if (!weight) return values;
@@ -22,7 +28,7 @@
     });
   };
 
-  const words = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 3 });
+  const words = (value) => envarium.written(value, 3);
 
   function part(name, attributes) {
     const made = document.createElementNS(SVG, name);
@@ -36,7 +42,7 @@
     let high = Math.max(...values);
     if (limit !== null && high > limit / 3) high = Math.max(high, limit * 1.1);
     if (low > 0 && low < high / 2) low = 0;
-    if (high - low <= 1e-9 * Math.abs(high)) [low, high] = high > 0 ? [0, high * 2] : [low - 1, high + 1];
+    if (high - low <= 1e-9 * Math.abs(high)) [low, high] = high > 0 ? [0, high * 2] : high < 0 ? [low - 1, high + 1] : [0, 1];
     return [low, high];
   }
 
@@ -47,7 +53,7 @@
       const x = across(view, view.place(step, line));
       const y = TALL - ((values[place] - low) / (high - low)) * TALL;
       return `${place ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-    }).join("");
+    }).join("") + (line.x.length === 1 ? "h0.1" : "");
   }
 
   function upright(view, step, kind) {
@@ -75,6 +81,7 @@
     known.forEach((line, place) => svg.append(part("path", { d: path(line, all[place], view, low, high), class: `line line-${lines.indexOf(line) % 6}` })));
     if (view.chosen !== null) svg.append(upright(view, view.chosen, "chosen"));
     below.textContent = `${words(low)} to ${words(high)}`;
+    below.title = view.smoothing ? "Of the line, which is smoothed" : "";
     beside.textContent = view.chosen === null ? "" : at(known[0], view.chosen);
   };
 

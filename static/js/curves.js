@@ -53,7 +53,7 @@
     problem.hidden = false;
   }
 
-  const words = (value) => value.toLocaleString("en-US", { maximumSignificantDigits: 4 });
+  const words = (value) => envarium.written(value, 4);
 
   const timed = () => settings.axis !== "step" && clock;
   const place = (step) => (timed() ? along(clock.step, clock[settings.axis], step) : step);

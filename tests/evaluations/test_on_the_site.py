@@ -21,6 +21,7 @@ from training.config import EvaluationJob, read_config
 from webapp.endpoints.models import Endpoint
 from webapp.runs.evaluations.results import results_of
 from webapp.runs.launch.job_lookup import RefusedJob
+from webapp.runs.launch.preflight import preflight
 from webapp.runs.models import RolloutFile, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 from webapp.runs.transitions import AttemptEnding
@@ -85,6 +86,9 @@ def test_a_checkpoint_or_an_endpoint_is_evaluated_and_nothing_else(served: str) 
     assert isinstance(config, EvaluationJob)
     assert (config.side, config.repeats, config.decoding.temperature) == ("held_out", 2, 0.7)
     held = frozen(tasks(2, 2))
+    support.a_worker()
+    found = preflight(asks(held, method="evaluation", model=served))
+    assert "model_unseen" not in {one.code for one in found.warnings}, "no worker is to look for it on a hub"
     for refused, place, words in (
         ({"method": "evaluation", "model": "envarium-demo"}, "model", "nothing is there to evaluate"),
         ({"method": "evaluation", "model": "endpoint:999/none"}, "model", "no model that an endpoint lists"),

@@ -14,14 +14,13 @@ from django.http import QueryDict
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 from django.urls import reverse
-from scipy.stats import binomtest
 
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.markup import markup
 from tests.rollouts_web.support import make_task
 from training import presets
 from webapp.accounts.models import Role
-from webapp.runs.curves import charts
+from webapp.runs.curves import charts, overview
 from webapp.runs.models import (
     Checkpoint,
     CheckpointFile,
@@ -78,20 +77,6 @@ def test_the_points_are_those_that_were_recorded(client: Client) -> None:
     assert line["y"] == pytest.approx([point.value for point in known], rel=1e-5)
     assert "low" not in line
     assert "spread" in points(client, job, "?chart=reward")["charts"]["reward"][0]
-
-
-def test_held_out_success_has_an_interval_where_its_tasks_are_told(client: Client) -> None:
-    job = runs_seed.training_job(steps=40, environments=0)
-    (line,) = (one for one in points(client, job, "?chart=success")["charts"]["success"] if one["label"] == "held out")
-    assert "band" not in line
-    key = MetricKey.objects.create(job=job, name="evaluation/tasks", last_step=40, last_value=100)
-    MetricPoint.objects.create(key=key, attempt=1, step=40, value=100)
-    (line,) = (one for one in points(client, job, "?chart=success")["charts"]["success"] if one["label"] == "held out")
-    at, share = line["x"].index(40), line["y"][line["x"].index(40)]
-    told = binomtest(round(share * 100), 100).proportion_ci(0.95, "wilson")
-    assert (line["low"][at], line["high"][at]) == pytest.approx((told.low, told.high), abs=0.01)
-    assert line["low"][0] is None, "nobody told over how many tasks that one is"
-    assert line["band"] == charts.OVER_TASKS
 
 
 def test_a_gap_is_a_gap_and_no_zero(client: Client) -> None:
@@ -228,6 +213,16 @@ def test_what_is_shown_stands_in_the_address(client: Client) -> None:
     chosen = "measure=success&environment=environment-7&environment=environment-2"
     told = points(client, job, f"?chart=by-environment&{chosen}")
     assert [line["label"] for line in told["charts"]["by-environment"]] == ["environment-2", "environment-7"]
+
+
+def test_an_sft_job_begins_with_its_loss(client: Client) -> None:
+    """Its only reward is that of its held-out tasks; no alert looks at how large a loss is."""
+    job = runs_seed.training_job(steps=40, environments=0, method="supervised")
+    MetricKey.objects.create(job=job, name="evaluation/reward", last_step=40, last_value=0.5)
+    text = page(client, job)
+    assert 'data-chart="loss"' in text
+    assert 'data-chart="reward"' not in text
+    assert "loss" not in overview.LIMITS
 
 
 def test_without_a_choice_the_lowest_environments_are_drawn(client: Client) -> None:

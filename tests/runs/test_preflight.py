@@ -83,6 +83,7 @@ def test_a_sound_job_has_no_problems_and_writes_nothing() -> None:
         ({"preset": "demo-sft"}, "preset", "wrong_method"),
         ({"changes": {"steps": 0}}, "changes.steps", "invalid_value"),
         ({"changes": {"optimiser": {"learning_rate": "much"}}}, "changes.optimiser.learning_rate", "invalid_value"),
+        ({"changes": {"decoding": {"temperature": 0}}}, "changes", "invalid_value"),
         ({"changes": {"no_such": 1}}, "changes.no_such", "invalid_value"),
         ({"user_model": "7/none"}, "user_model", "model_not_found"),
         ({"changes": {"sampling": {"environments": 9, "tasks": 18}}}, "changes.sampling.environments",
@@ -107,7 +108,9 @@ def test_a_fault_stops_the_job_and_says_all_of_them() -> None:
 def test_weights_of_nothing_do_not_count_as_environments() -> None:
     row = frozen(tasks(environments=4))
     off = {"mixture": {"environments": {"e0": 0.0}}}
-    assert problems(preflight(asks(row, changes=off))) == {"changes.sampling.environments": "too_few_environments"}
+    found = preflight(asks(row, changes=off))
+    assert problems(found) == {"changes.sampling.environments": "too_few_environments"}
+    assert "It has 1 more" in found.problems[0].message
 
 
 def test_a_weight_of_an_unknown_environment_and_an_untaught_model_are_warned_of() -> None:

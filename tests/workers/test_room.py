@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from tests.workers import worker_support as support
 from tests.workers.test_claims import end, upload
 from tests.workers.worker_support import API, a_worker, queued
 from training.config import Supervised
 from training.job import MANIFEST
+from webapp.accounts.models import AuditEntry
 from webapp.runs import matching
 from webapp.runs.models import TrainingEvent, TrainingState
 from webapp.workers import claims, registration
@@ -39,7 +42,7 @@ def test_a_job_too_large_for_a_worker_waits_for_one_that_holds_it() -> None:
     assert told.job == small.public_id, "a later job that fits is taken meanwhile"
     assert matching.refresh() >= 1
     large.refresh_from_db()
-    assert "GiB on one GPU, and no worker that is here has so much (narrow: 24 GiB)" in large.reason
+    assert "GiB on one GPU, and no worker here has so much (narrow: 24 GiB)" in large.reason
     assert "adapters (LoRA)" in large.reason
     assert TrainingEvent.objects.filter(job=large, message=large.reason).count() == 1
     wide = with_gpu("wide", 80, 8)
@@ -49,6 +52,25 @@ def test_a_job_too_large_for_a_worker_waits_for_one_that_holds_it() -> None:
     told = claims.claim(wide, API)
     assert told is not None
     assert told.job == large.public_id
+
+
+def test_a_person_may_let_a_worker_try_what_the_estimate_forbids(client: Client) -> None:
+    job = queued(model=NAME, config=CONFIG, method="supervised")
+    narrow, fetches = with_gpu("narrow", 24), a_worker("fetches", models=["*"])
+    assert claims.claim(narrow, API) is None
+    assert claims.claim(fetches, API) is None, "the model lies at another's place"
+    matching.refresh()
+    client.force_login(support.operator())
+    assert b"act-ignore-memory" in client.get(reverse("runs:job", args=[job.public_id])).content
+    answer = client.post(reverse("runs:ignore_memory", args=[job.public_id]), follow=True)
+    assert b"act-ignore-memory" not in answer.content
+    matching.refresh()
+    job.refresh_from_db()
+    assert job.reason == ""
+    told = claims.claim(narrow, API)
+    assert told is not None
+    assert told.job == job.public_id
+    assert AuditEntry.objects.filter(action="training.ignore_memory").count() == 1
 
 
 def test_a_worker_whose_memory_is_not_known_takes_what_it_can_load() -> None:

@@ -192,6 +192,8 @@ class Reinforcement(Frozen):
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
+        if not self.decoding.temperature:
+            raise ValueError("decoding.temperature: attempts to learn from must differ; take a temperature above 0")
         to_go = self.kl.place == "reward_to_go" and self.kl.coefficient > 0
         if to_go and (self.advantage.kind != "global" or self.loss.form in ("trajectory", "gspo")):
             raise ValueError(

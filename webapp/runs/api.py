@@ -173,6 +173,14 @@ def resume_training_job(request: HttpRequest, job: PublicId, body: ResumeJobIn |
     )
 
 
+@router.post("/fine_tuning/jobs/{job}/ignore_memory", auth=needs("train"), response=TrainingJobOut)
+@idempotent
+def ignore_training_memory(request: HttpRequest, job: PublicId) -> Any:
+    """Let any worker that can load a job's model take it, whatever the estimate of its memory says. If that was right,
+    the job ends out of memory."""
+    return acted(job, lambda row: control.ignore_memory(row, person(request)))
+
+
 @router.get("/fine_tuning/jobs/{job}/events", auth=needs("read"), response=TrainingEventList)
 def list_training_events(request: HttpRequest, job: PublicId, query: Query[EventsQuery]) -> Any:
     """What a person reads of a job, newest first."""

@@ -101,6 +101,24 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
     return row
 
 
+@transaction.atomic
+def ignore_memory(job: TrainingJob, user: Any) -> TrainingJob:
+    """Let any worker that can load the job's model take it, whatever its estimate of memory says. Raises NotNow."""
+    row = _held(job)
+    if row.despite_memory:
+        return row
+    if not row.is_open and row.state != TrainingState.FAILED:
+        raise NotNow(f"The job {row.public_id} {_ended(row)}: no worker will be given it any more.")
+    row.despite_memory = True
+    if row.state == TrainingState.QUEUED:
+        row.reason = ""
+    message = (
+        "The estimate of its memory keeps it from no worker any more. If it was right, the job ends out of memory."
+    )
+    _write(row, user, "ignore_memory", message)
+    return row
+
+
 def _require_hours(row: TrainingJob) -> None:
     """Raises InputError: the job's hours are over, so that it would end again behind its first step."""
     hours, taken = (row.config.get("limits") or {}).get("hours"), spent(row)
@@ -150,7 +168,7 @@ def _ended(row: TrainingJob) -> str:
 
 def _write(row: TrainingJob, user: Any, act: str, message: str, **data: Any) -> None:
     # Not the whole row: what a worker counts up is written without this lock.
-    row.save(update_fields=["config", "changes", "calls_allowed"])
+    row.save(update_fields=["config", "changes", "calls_allowed", "despite_memory"])
     transitions.save(row)
     audit(user, f"training.{act}", row, public_id=row.public_id, **data)
     transitions.say(row, "info", message, **data)

@@ -83,6 +83,7 @@ def actions(job: TrainingJob) -> dict[str, bool]:
         "pause": (running and not job.wish) or waits,
         "resume": job.state in (TrainingState.PAUSED, TrainingState.FAILED) or (running and job.wish == "pause"),
         "cancel": job.is_open and job.wish != "cancel",
+        "ignore_memory": matching.kept_by_memory(job),
     }
 
 
@@ -312,6 +313,13 @@ def resume(request: HttpRequest, job: str) -> HttpResponse:
 def cancel(request: HttpRequest, job: str) -> HttpResponse:
     done = "The job ends within a step. Its numbers, rollouts and checkpoints stay."
     return _done(request, job, lambda row: control.cancel(row, request.user), done)
+
+
+@access("train")
+@require_POST
+def ignore_memory(request: HttpRequest, job: str) -> HttpResponse:
+    done = "Any worker that can load its model may take it now. If the estimate was right, it ends out of memory."
+    return _done(request, job, lambda row: control.ignore_memory(row, request.user), done)
 
 
 def _number(text: str) -> float | None:

@@ -8,7 +8,7 @@ from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
-from webapp.runs.room import needs_of
+from webapp.runs.room import TOO_LARGE, needs_of
 from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say
 
@@ -34,15 +34,22 @@ def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
     return Remark(param="model", code="model_unseen", message=message)
 
 
+def takers(model: str, engine: str, here: list[Candidate]) -> list[Candidate]:
+    """The candidates that would be given a job: those that list its model, where one does, before those that may fetch
+    any (as `webapp.workers.claims` gives jobs out)."""
+    able = [candidate for candidate in here if candidate.can_take(model, engine)]
+    return [candidate for candidate in able if model in candidate.models] or able
+
+
 def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
-    """Names of the candidates that could take a job."""
-    return [candidate.name for candidate in here if candidate.can_take(model, engine)]
+    """Names of the candidates that would be given a job."""
+    return [candidate.name for candidate in takers(model, engine, here)]
 
 
 def refresh() -> int:
     """Write the reason why each queued job waits, where it has changed; returns for how many."""
     rows = TrainingJob.objects.filter(state=TrainingState.QUEUED).order_by("pk")
-    columns = ("pk", "model", "method", "config", "engine", "reason", "attempt", "step", "after")
+    columns = ("pk", "model", "method", "config", "engine", "reason", "attempt", "step", "after", "despite_memory")
     jobs = list(rows.only(*columns)[:AT_ONCE])
     here = candidates() if jobs else []
     known: dict[tuple[str, str], Remark | None] = {}
@@ -51,7 +58,7 @@ def refresh() -> int:
         kind = (first_model(job), job.engine)
         if kind not in known:
             known[kind] = impediment(*kind, here)
-        remark = known[kind] or _without_room(job, [one for one in here if one.can_take(*kind)])
+        remark = known[kind] or _without_room(job, takers(*kind, here))
         if job.reason != (remark.message if remark else ""):
             changed += _note(job, remark)
     return changed
@@ -66,6 +73,14 @@ def _without_room(job: TrainingJob, able: list[Candidate]) -> Remark | None:
             return None
         reason = reason or lacking
     return reason
+
+
+def kept_by_memory(job: TrainingJob) -> bool:
+    """Whether a queued job waits because its estimate of memory is above what workers here have, and for that alone."""
+    if job.state != TrainingState.QUEUED or not job.reason:
+        return False
+    lacking = _without_room(job, takers(first_model(job), job.engine, candidates()))
+    return lacking is not None and lacking.code == TOO_LARGE
 
 
 @transaction.atomic

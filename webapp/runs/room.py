@@ -18,17 +18,20 @@ from webapp.runs.launch.memory import Memory, memory_of
 from webapp.runs.models import CheckpointFile, TrainingJob
 
 LARGEST_MANIFEST = 64 * 1024 * 1024
+TOO_LARGE = "too_large"
 _GIB = 2**30
 
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs of a worker. `store` is where the shards that it goes on from lie; empty: none do."""
+    """What a job needs of a worker. `store` is where the shards that it goes on from lie; empty: none do. With
+    `despite_memory` a person said that the estimate of its memory shall keep it from no worker."""
 
     base: str
     config: str
     engine: str
     store: str
+    despite_memory: bool = False
 
     def lacking(self, candidate: Candidate) -> Remark | None:
         """Why a candidate cannot do the job; None where it can, as far as is known."""
@@ -38,22 +41,25 @@ class Needs:
                 f"own there: start one with --checkpoints {self.store[:300]}."
             )
             return Remark(param="", code="shards_elsewhere", message=message)
+        if self.despite_memory:
+            return None
         memory = _memory(self.base, self.config, self.engine, candidate.devices) if candidate.devices else None
         if memory is None or memory.fits or not memory.workers:
             return None
         gpus = f"each of {memory.gpus} GPUs" if memory.gpus > 1 else "one GPU"
         message = (
-            f"The job needs about {memory.bytes / _GIB:.0f} GiB on {gpus}, and no worker that is here has so much "
+            f"By the estimate the job needs {memory.bytes / _GIB:.0f} GiB on {gpus}, and no worker here has so much "
             f"({candidate.name}: {memory.device_bytes / _GIB:.0f} GiB): it waits until one comes that has."
         )
         if memory.remedies:
             message += f" It would fit with {'; or with '.join(memory.remedies)}: as a job of its own."
-        return Remark(param="changes.hardware.sharding", code="too_large", message=message)
+        message += " If you know the estimate to be too high, let a worker try the job all the same."
+        return Remark(param="changes.hardware.sharding", code=TOO_LARGE, message=message)
 
 
 def needs_of(job: TrainingJob) -> Needs:
     """What a job's next attempt needs."""
-    return Needs(base_of(job), json.dumps(job.config, sort_keys=True), job.engine, _store(job))
+    return Needs(base_of(job), json.dumps(job.config, sort_keys=True), job.engine, _store(job), job.despite_memory)
 
 
 def _store(job: TrainingJob) -> str:

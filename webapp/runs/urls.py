@@ -20,6 +20,7 @@ OF_A_JOB: list[URLPattern] = [
     path("<slug:job>/pause/", job_views.pause, name="pause"),
     path("<slug:job>/resume/", job_views.resume, name="resume"),
     path("<slug:job>/cancel/", job_views.cancel, name="cancel"),
+    path("<slug:job>/ignore-memory/", job_views.ignore_memory, name="ignore_memory"),
     path("<slug:job>/steps/", step_views.steps, name="steps"),
     path("<slug:job>/steps/<int:step>/", step_views.step, name="step"),
     path("<slug:job>/steps/<int:step>/group/", group_views.one_group, name="group"),

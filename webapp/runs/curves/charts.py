@@ -14,7 +14,7 @@ from training.metrics import NAMES
 from webapp.query_params import Params
 from webapp.runs.curves.marks import Mark, marks_of
 from webapp.runs.curves.series import Bucket, Series, series
-from webapp.runs.evaluations.statistics import wilson
+from webapp.runs.evaluations.statistics import bounded_mean
 from webapp.runs.models import MetricKey, TrainingJob
 from webapp.taxonomy.treemap import drawn_label
 
@@ -39,7 +39,9 @@ class CurveLine:
     rare: bool = False
     """It has a point only now and then: drawn with markers."""
     over: str = ""
-    """The key of the number of tasks that its shares are of: by it they get an interval."""
+    """The key of the number of tasks that its means are of: by it they get an interval."""
+    deviation: str = ""
+    """The key of the standard deviation over those tasks; without it means are bounded as if they were shares."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Chart:
 
     @property
     def keys(self) -> list[str]:
-        return [key for line in self.lines for key in (line.key, line.spread, line.over) if key]
+        return [key for line in self.lines for key in (line.key, line.spread, line.over, line.deviation) if key]
 
 
 @dataclass(frozen=True)
@@ -91,7 +93,9 @@ _RULES: tuple[ChartGroup, ...] = (
                 "Reward",
                 (
                     CurveLine("reward", "attempts", "reward_std"),
-                    CurveLine("evaluation/reward", "held out", rare=True),
+                    CurveLine(
+                        "evaluation/reward", "held out", "", True, "evaluation/tasks", "evaluation/reward_deviation"
+                    ),
                 ),
             ),
             Chart(
@@ -237,8 +241,11 @@ def all_groups(
 
 
 def _narrowed(chart: Chart, known: set[str]) -> Chart:
+    def there(key: str) -> str:
+        return key if key in known else ""
+
     lines = tuple(
-        replace(line, spread=line.spread if line.spread in known else "", over=line.over if line.over in known else "")
+        replace(line, spread=there(line.spread), over=there(line.over), deviation=there(line.deviation))
         for line in chart.lines
         if line.key in known
     )
@@ -299,7 +306,7 @@ def drawing(job: TrainingJob, charts: Sequence[Chart], choice: CurveChoice) -> d
             if chart.stacked
             else [
                 _drawn(line, curves[line.key], curves.get(line.spread))
-                | _bounded(curves[line.key], curves.get(line.over))
+                | _bounded(curves[line.key], curves.get(line.over), curves.get(line.deviation))
                 for line in chart.lines
                 if line.key in curves
             ]
@@ -344,16 +351,20 @@ def _drawn(line: CurveLine, curve: Series, spread: Series | None) -> dict[str, A
     return told
 
 
-def _bounded(curve: Series, tasks: Series | None) -> dict[str, Any]:
-    """The interval of a line of shares, where it is told over how many tasks each is."""
+def _bounded(curve: Series, tasks: Series | None, deviations: Series | None) -> dict[str, Any]:
+    """The interval of a line of means within 0 and 1, where it is told over how many tasks each is."""
     if tasks is None:
         return {}
-    known = {bucket.last_step: bucket.mean for bucket in tasks.buckets}
+    known, wide = (
+        {bucket.last_step: bucket.mean for bucket in (of.buckets if of else ())} for of in (tasks, deviations)
+    )
     ends: list[tuple[float | None, float | None]] = []
     for bucket in curve.buckets:
-        share, total = bucket.mean, known.get(bucket.last_step)
-        there = share is not None and 0 <= share <= 1 and total is not None and total >= 1
-        ends.append(wilson(share * total, total) if there else (None, None))  # type: ignore[operator, arg-type]
+        mean, total = bucket.mean, known.get(bucket.last_step)
+        if mean is None or not 0 <= mean <= 1 or total is None or total < 1:
+            ends.append((None, None))
+        else:
+            ends.append(bounded_mean(mean, total, wide.get(bucket.last_step)))
     low, high = ([short(end[side]) for end in ends] for side in (0, 1))
     return {"low": low, "high": high, "band": OVER_TASKS}
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from training.metrics import NAMES
-from webapp.runs.alerts.rules import RULES
+from webapp.runs.alerts.rules import RULES, no_number
 from webapp.runs.curves.charts import Chart, ChartGroup, CurveChoice, measured, short
 from webapp.runs.models import MetricKey, TrainingJob
 
 LARGE = ("reward", "loss")
-"""The chart that stands large, the first that a job has numbers for."""
+"""The chart that stands large: the first whose own number a job has. An SFT job has a reward on its held-out tasks
+alone, and begins with its loss."""
 SMALL: tuple[tuple[str, str], ...] = (
     ("success", "Success"),
     ("outcome/truncated", "Truncated"),
@@ -38,8 +39,12 @@ SMALL: tuple[tuple[str, str], ...] = (
 """Keys of the small charts in the order of their worth: the first of them that a job has are drawn."""
 DOZEN = 12
 SMALL_RESOLUTION = 100
-LIMITS = {rule.key: rule.begin for rule in RULES if rule.measure is not None and rule.key in NAMES and not rule.below}
-"""Lines that an alert begins beyond."""
+LIMITS = {
+    rule.key: rule.begin
+    for rule in RULES
+    if rule.measure not in (None, no_number) and rule.key in NAMES and not rule.below
+}
+"""Lines that an alert begins beyond, of rules that measure the number itself."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class SmallChart:
 def large_chart(groups: Sequence[ChartGroup]) -> Chart | None:
     """The chart that stands large."""
     charts = {chart.name: chart for group in groups for chart in group.charts}
-    return next((charts[name] for name in LARGE if name in charts), None)
+    own = (name for name in LARGE if name in charts and name in charts[name].keys)
+    return next((charts[name] for name in own), None)
 
 
 def small_charts(keys: Sequence[MetricKey], groups: Sequence[ChartGroup], alerts: dict[str, str]) -> list[SmallChart]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from synthesis.contracts import Frozen
+from webapp.runs.comparison.intervals import student
 
 if TYPE_CHECKING:
     import numpy as np
@@ -103,7 +104,21 @@ def wilson(count: float, total: float) -> tuple[float, float]:
     share, spread = count / total, Z * Z / total
     middle = (share + spread / 2) / (1 + spread)
     reach = Z / (1 + spread) * math.sqrt(share * (1 - share) / total + spread / (4 * total))
-    return max(0.0, middle - reach), min(1.0, middle + reach)
+    # The ends of none and of all are exact: rounding would leave 3e-18 of them.
+    return max(0.0, middle - reach) if count > 0 else 0.0, min(1.0, middle + reach) if count < total else 1.0
+
+
+def bounded_mean(mean: float, tasks: float, deviation: float | None = None) -> tuple[float, float]:
+    """The 95 % interval of a mean of numbers within 0 and 1, one a task, by their standard deviation (divisor n).
+
+    It is Wilson's for as many tasks as would give shares the same variance: where all are 0 or 1 that is how many there
+    are, where they lie closer together it is more. Few tasks tell little of a deviation, hence Student's t. Without a
+    deviation the mean is taken for a share, the widest that it can be.
+    """
+    if not deviation or tasks < 2:
+        return wilson(mean * tasks, tasks)
+    known = tasks * mean * (1 - mean) / deviation**2 * (Z / student(round(tasks) - 1)) ** 2
+    return wilson(mean * max(tasks, known), max(tasks, known))
 
 
 def max_at(rewards: Sequence[float], k: int) -> float:

@@ -181,6 +181,17 @@ def _find_served(asked: ResolvedJob, model: str) -> None:
         asked.refuse("model", "model_not_found", message)
 
 
+_STANDS = {
+    TrainingState.VALIDATING: "has not begun",
+    TrainingState.QUEUED: "waits for a worker",
+    TrainingState.RUNNING: "is running",
+    TrainingState.PAUSED: "is paused",
+    TrainingState.SUCCEEDED: "has succeeded",
+    TrainingState.FAILED: "has failed",
+    TrainingState.CANCELLED: "was cancelled",
+}
+
+
 def _find_tuned(asked: ResolvedJob, model: str) -> None:
     _, _, rest = model.partition(":")
     ident, _, step = rest.partition(":")
@@ -192,9 +203,8 @@ def _find_tuned(asked: ResolvedJob, model: str) -> None:
     rows = Checkpoint.objects.filter(job=job, state=CheckpointState.READY, superseded=False)
     if not step:
         if not rows.filter(final=True).exists():
-            message = (
-                f"The job {ident} has {job.state} and left no final model. Name a checkpoint ({model[:60]}:step-N)"
-            )
+            stands = _STANDS[TrainingState(job.state)]
+            message = f"The job {ident} {stands} and has no final model. Name a checkpoint ({model[:60]}:step-N)"
             message += f", or let this job wait for it: model `{AFTER}` and after {ident}." if job.is_open else "."
             asked.refuse("model", "model_not_ready", message)
         return

@@ -19,7 +19,7 @@ from webapp.runs.launch.memory import Memory, memory_of
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.models import TrainingState
-from webapp.runs.spec import DEMO_MODEL, NewJob
+from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
 
 
 class Preflight(Frozen):
@@ -71,7 +71,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    able = [candidate for candidate in here if candidate.can_take(asked.new.model, asked.new.engine)]
+    able = matching.takers(asked.new.model, asked.new.engine, here)
     memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, able)
     if memory is not None:
         _look_at_memory(asked, memory)
@@ -162,7 +162,8 @@ def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | 
             if weight(mixture.environments, fact.environment) and weight(mixture.settings, fact.setting):
                 counted[fact.environment] = counted.get(fact.environment, 0) + 1
         if len(counted) < sampling.environments:
-            _too_few_environments(asked, sampling.environments, len(counted))
+            weightless = len(facts.environments().keys() - counted.keys())
+            _too_few_environments(asked, sampling.environments, len(counted), weightless)
         short = {name: count for name, count in counted.items() if count < sampling.tasks_each}
         if short:
             name, count = next(iter(sorted(short.items())))
@@ -193,11 +194,16 @@ def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, fac
         asked.warn("changes.mixture.environments", "unknown_environment", message)
 
 
-def _too_few_environments(asked: ResolvedJob, wanted: int, there: int) -> None:
+def _too_few_environments(asked: ResolvedJob, wanted: int, there: int, weightless: int = 0) -> None:
     message = (
         f"A step asks for {wanted} environments, and the dataset has {there} to learn from. Lower "
         "changes.sampling.environments (and tasks with it), or choose another dataset."
     )
+    if weightless:
+        message += (
+            f" It has {weightless} more, to whose environments or settings (task, conversation) changes.mixture gives "
+            "a weight of 0."
+        )
     asked.refuse("changes.sampling.environments", "too_few_environments", message)
 
 
@@ -263,7 +269,7 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
     if remark is not None:
         asked.warnings.append(remark)
-    elif "/" in model and not any(model in candidate.models for candidate in able):
+    elif "/" in model and not model.startswith(ENDPOINT) and not any(model in one.models for one in able):
         message = (
             f"No worker lists {model}: whoever takes the job looks for it on Hugging Face, and it fails if it is not"
         )
