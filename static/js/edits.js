@@ -20,6 +20,16 @@
     return true;
   }
 
+  /* A line that a verdict cites stays marked where it goes while lines come in above it. */
+  function cite(session, row) {
+    session.addGutterDecoration(row, "cited");
+    session.doc.createAnchor(row, 0).on("change", ({ old, value }) => {
+      if (old.row === value.row) return;
+      session.removeGutterDecoration(old.row, "cited");
+      session.addGutterDecoration(value.row, "cited");
+    });
+  }
+
   function drawn(field) {
     const box = document.createElement("div");
     box.className = "ace-box";
@@ -44,7 +54,7 @@
     field.hidden = true;
     const first = Number(field.dataset.first || 1);
     for (const line of (field.dataset.cited || "").split(",").filter(Boolean).map(Number)) {
-      editor.session.addGutterDecoration(line - first, "cited");
+      cite(editor.session, line - first);
     }
     editor.session.on("change", () => {
       field.value = editor.getValue();

@@ -4,7 +4,9 @@
 "use strict";
 
 (() => {
-  const TONES = ["--good", "--bad", "--warn", "--accent", "--code-word", "--muted"];
+  const TONES = ["--good", "--bad", "--warn", "--accent", "--code-word", "--muted", "--control"];
+  /* An outcome has the same colour and pattern on each page, whichever others there are. */
+  const OUTCOMES = ["solved", "failed", "truncated", "agent error", "program error", "infra error", "cancelled"];
   const PATTERNS = ["", "/", "x", ".", "\\", "-", "+", "|"];
   const dark = window.matchMedia("(prefers-color-scheme: dark)");
   const boxes = [...document.querySelectorAll("[data-over-time]")];
@@ -32,7 +34,9 @@
 
   function trace(data, at, surface) {
     const only = data.names.length === 1;
-    const tone = colour(only ? "--accent" : TONES[at % TONES.length]);
+    const known = OUTCOMES.indexOf(data.names[at]);
+    const look = known < 0 ? at : known;
+    const tone = colour(only ? "--accent" : TONES[look % TONES.length]);
     return {
       type: "bar",
       name: plain(data.names[at]),
@@ -42,7 +46,7 @@
       marker: {
         color: tone,
         line: { color: surface, width: 1 },
-        pattern: { shape: only ? "" : PATTERNS[at % PATTERNS.length], bgcolor: tone, fgcolor: surface, size: 7, solidity: 0.2 },
+        pattern: { shape: only ? "" : PATTERNS[look % PATTERNS.length], bgcolor: tone, fgcolor: surface, size: 7, solidity: 0.2 },
       },
       hovertemplate: `%{x|%Y-%m-%d}: %{y:,} ${plain(data.names[at])}<extra></extra>`,
     };
@@ -63,7 +67,7 @@
       plot_bgcolor: surface,
       font: { family: window.getComputedStyle(document.body).fontFamily, color: text, size: 12 },
       xaxis: { ...axis, type: "date", tickformat: "%d %b", nticks: 8, showgrid: false, range: span(data.days) },
-      yaxis: { ...axis, rangemode: "tozero", title: { text: plain(data.axis), font: { size: 11 } } },
+      yaxis: { ...axis, rangemode: "tozero", tickformat: ",", title: { text: plain(data.axis), font: { size: 11 } } },
       showlegend: data.names.length > 1,
       legend: { orientation: "h", y: -0.2, font: { color: text } },
       hoverlabel: { bgcolor: colour("--raised"), bordercolor: colour("--control"), font: { color: text } },

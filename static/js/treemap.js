@@ -29,13 +29,18 @@
      its outer one's head and edges. */
   const [OUTER, INNER] = [0.64, 0.52];
   const side = (at, total, part) => part * Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight);
-  const cut = (text, room) => (text.length <= room ? text : `${text.slice(0, Math.max(1, room - 1)).trimEnd()}…`);
+  /* An entity ("&amp;") is one letter, and never cut through. */
+  const letters = (text) => text.match(/&amp;|./gsu) || [];
+  const cut = (text, room) => {
+    const all = letters(text);
+    return all.length <= room ? text : `${all.slice(0, Math.max(1, room - 1)).join("").trimEnd()}…`;
+  };
 
   /* The head of a tile is one line: the numbers stand there where they fit beside the name. */
   function head(at, total) {
     const room = Math.floor(side(at, total, OUTER) / LETTER);
     const whole = `${data.labels[at]} · ${numbers(at)}`;
-    return whole.length < room ? whole : cut(data.labels[at], room);
+    return letters(whole).length < room ? whole : cut(data.labels[at], room);
   }
 
   /* An inner tile has as many lines as fit, the last of them its numbers; what is cut ends with an ellipsis. */
@@ -44,7 +49,7 @@
     const most = Math.max(1, Math.floor(side(at, total, INNER) / LINE) - 1);
     const lines = data.texts[at].split("<br>");
     const shown = lines.slice(0, most).map((line) => cut(line, room));
-    if (lines.length > most) shown[most - 1] = cut(`${lines[most - 1]} ${lines[most]}`, Math.min(room, lines[most - 1].length + 2));
+    if (lines.length > most) shown[most - 1] = cut(`${lines[most - 1]} ${lines[most]}`, Math.min(room, letters(lines[most - 1]).length + 2));
     return [...shown, numbers(at)].join("<br>");
   }
 

@@ -174,6 +174,7 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
         entries(
             server(7, primary_label=EVIL[:100], secondary_labels=["&lt;b&gt;<b>x</b>"], custom_label=None),
             server(8, primary_label="<a href='javascript:window.hit=1'>go</a>", secondary_labels=[], custom_label=None),
+            server(9, primary_label="R&D & Q&A & T&C & P&L & S&P & M&A & H&S", secondary_labels=[], custom_label=None),
         )
     )
     context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
@@ -185,6 +186,8 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     page.wait_for_selector("#treemap .slice")
     drawn = page.evaluate("[...document.querySelectorAll('#treemap text')].map((one) => one.textContent)")
     assert any("Weather" in one for one in drawn)
+    assert any("R&D" in one for one in drawn)
+    assert not any("&am" in one for one in drawn), "a name is cut between its letters"
     assert page.locator(".legend li").count() == 4
     assert page.locator("#treemap a, #treemap img, #treemap b, #treemap [style*=bold]").count() == 0
     assert "\u202e" not in "".join(drawn)

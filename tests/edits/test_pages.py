@@ -15,10 +15,12 @@ from tests.edits.seed import LOTS, PROGRAM, RIGHT, WRONG, SeedLibrary, assessed,
 from tests.fixtures.api import program
 from tests.review import seed
 from webapp.accounts.models import User
+from webapp.edits.case_runs import cases_of, flaky_cases
 from webapp.edits.draft_body import program_body, read_calls, read_state
 from webapp.edits.models import Edit
 from webapp.edits.proposals import editable_source
 from webapp.environments.models import Version
+from webapp.environments.services import program_of
 from webapp.jobs import services as jobs
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job
@@ -84,6 +86,22 @@ def test_a_tool_is_mended_tried_on_its_cases_worked_out_and_saved(
     assert carried_out("save_edit").result["version"] == 2
     assert "Saved" in browser.get(f"/edits/{edit.pk}/").content.decode()
     assert Version.objects.filter(environment=made.environment).count() == 2
+
+
+def test_a_tool_that_tosses_a_coin_or_looks_at_the_clock_is_flaky(sandbox: Sandbox, made: SeedLibrary) -> None:
+    assessed(sandbox, made)
+    tool = made.tool
+    found = "        lot = self.lots.get(lot_id)\n"
+    tosses = f'        if random.random() < 0.5:\n            return {{"success": False}}\n{found}'
+    dated = f'        if datetime.datetime.now().year < 2025:\n            return {{"success": False}}\n{found}'
+    cases = cases_of(tool.version.assessments.get(), tool.name)
+    for words, inside in (("one seed", tosses), ("one moment", dated), ("", found)):
+        source = "import datetime\nimport random\n" + tool.version.source.replace(found, inside)
+        program = program_of(tool.version).model_copy(update={"source": source})
+        flaky, ran = flaky_cases(sandbox, program, cases)
+        assert ran == len(cases)
+        assert {words in one.why for one in flaky} == ({True} if words else set())
+    assert flaky_cases(sandbox, program, cases, seconds=-1) == ([], 0)
 
 
 def test_a_program_too_long_to_be_read_between_two_pages_is_not_edited_here(browser: Client, made: SeedLibrary) -> None:

@@ -65,9 +65,10 @@ def test_every_sort_of_subject_has_a_page() -> None:
         "themes",
     }
     assert all(subjects.page_of(one) for one in shown)
-    assert {"dataset", "training", "label_session"} | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
+    others = {"dataset", "training", "label_session", "tool"}
+    assert others | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
 
 
-@pytest.mark.parametrize("subject", ["", "dataset:1", "training:1", "task:x", "unknown:1"])
+@pytest.mark.parametrize("subject", ["", "dataset:1", "training:1", "tool:1", "task:x", "unknown:1"])
 def test_what_is_gone_or_unknown_has_no_page(subject: str) -> None:
     assert subjects.page_of(subject) is None

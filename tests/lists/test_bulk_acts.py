@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
+from django.db.models import Model
 from django.test import Client
 
 from tests.fixtures import pages_seed
 from tests.fixtures.markup import markup
+from tests.taxonomy.samples import entries, server
 from webapp.accounts.models import AuditEntry
 from webapp.batches.models import Batch, BatchState
 from webapp.datasets.models import Dataset, StoredFile
+from webapp.environments.models import Environment, Version
 from webapp.jobs.models import Job, JobState
+from webapp.runs.models import TrainingJob
+from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.models import Theme
 
 pytestmark = pytest.mark.django_db
+TAGS = re.compile("<[^>]*>")
 HOSTILE = "<img src=x onerror=window.hit=1>"
 
 
@@ -66,6 +77,44 @@ def test_the_other_lists_act_through_the_same_page(admin: Client) -> None:
     assert "1 file deleted." in told
     assert "used: The file" in told
     assert list(StoredFile.objects.filter(deleted_at__isnull=True)) == [used]
+
+
+def told(browser: Client, url: str, rows: Sequence[Model]) -> str:
+    """What the bar below a selection says."""
+    there = {"HX-Request": "true", "HX-Target": "bulk-told"}
+    answer = browser.get(url, {"ids": [row.pk for row in rows]}, headers=there)
+    return " ".join(TAGS.sub("", markup(answer)).split())
+
+
+def test_a_selection_says_what_each_act_would_take_of_it(admin: Client, django_assert_max_num_queries: Any) -> None:
+    states = {"ready": "ready", "cold": "freezing", "away": "ready", "used": "ready", "measured": "ready"}
+    sets = {
+        name: Dataset.objects.create(name=name, kind="tasks", state=state, archived=name == "away")
+        for name, state in states.items()
+    }
+    TrainingJob.objects.create(dataset=sets["used"], evaluation=sets["measured"], state="queued")
+    TrainingJob.objects.create(dataset=sets["ready"], state="succeeded")
+    with django_assert_max_num_queries(5):  # as many for fifty rows
+        said = told(admin, "/training/datasets/selected/archive/", [*sets.values()])
+    assert said == "Archive 1 of 5 · Take back 1 of 5"
+    files = [StoredFile.objects.create(filename=name, kind="tasks", bytes=1) for name in ("free", "of a dataset")]
+    Dataset.objects.create(name="of it", kind="tasks", state="ready", file=files[1])
+    assert told(admin, "/training/files/selected/delete/", files) == "Delete 1 of 2"
+    assert 'hx-get="/training/files/selected/delete/"' in markup(admin.get("/training/files/"))
+
+
+def test_environments_and_themes_say_how_many_could_grow(admin: Client, client: Client) -> None:
+    rows = [Environment.objects.create(key=key, name=key, source="made") for key in ("empty", "whole")]
+    version = Version.objects.create(environment=rows[1], number=1, content_hash="0", source="", class_name="A")
+    Environment.objects.filter(pk=rows[1].pk).update(current=version)
+    assert told(admin, "/environments/", rows) == "Grow more 1 of 2 · Export 1 of 2"
+    import_servers(entries(server(1), server(2)))
+    themes = [*Theme.objects.order_by("key")]
+    Theme.objects.filter(pk=themes[1].pk).update(description=" ", tool_count=0)
+    assert told(admin, "/taxonomy/themes/", themes) == "Grow these 1 of 2"
+    assert "bulk-told" in markup(admin.get("/taxonomy/themes/"))
+    client.force_login(pages_seed.person("viewer"))
+    assert told(client, "/environments/", rows) == "Export 1 of 2"
 
 
 def test_who_may_not_act_sees_no_boxes(client: Client) -> None:

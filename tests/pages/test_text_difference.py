@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from webapp.environments.text_difference import ROWS, STEPS, BoundedMatcher, DiffBudget
-from webapp.environments.version_diff import part
+from webapp.environments.version_diff import moved_lines, part
 from webapp.labelling.models import Guideline
 from webapp.labelling.session_views import changes
 from webapp.trajectories.replay.value_text import departures, words
@@ -86,3 +86,12 @@ def test_a_record_too_long_to_be_read_as_a_value_is_shown_as_text() -> None:
     found = departures("[" + "0," * 90_000 + "0]", [1])
     assert found[0].kind == "del"
     assert found[0].text.startswith("[0,0,")
+
+
+def test_a_line_is_found_again_where_an_edit_put_it() -> None:
+    before = [f"line {number}" for number in range(1, 41)]
+    after = ["new", *before[:9], "ten", "ten and a half", *before[10:19], *before[20:], "last"]
+    moved = part("Program", "\n".join(before), "\n".join(after))
+    assert moved_lines(moved, [1, 9, 10, 11, 20, 21, 30, 40]) == [2, 10, 11, 13, 22, 31, 41]
+    assert [after[at - 1] for at in moved_lines(moved, [10, 30])] == ["ten", "line 30"]
+    assert moved_lines(moved, [20]) == [], "nothing took its place"

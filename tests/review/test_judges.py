@@ -15,8 +15,11 @@ from tests.rollouts_web.support import endpoint_at
 from webapp.accounts.models import User
 from webapp.errors import Conflict, NotFound
 from webapp.jobs.models import Job
-from webapp.review.judges.votes import start_judging, votes_on
+from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.judges.votes import shown_decisions, start_judging, votes_on
 from webapp.review.models import QueueItem, ReviewDecision, ReviewQueue
+from webapp.review.queue_fill import fill
+from webapp.review.queue_statistics import numbers
 from webapp.review.subjects import tag_of
 from webapp.scenarios.models import Task
 
@@ -67,6 +70,9 @@ def test_a_vote_is_hidden_until_the_person_has_decided_and_compared_with_theirs_
     asked(queue, maker)
     browser = Client()
     browser.force_login(ann)
+    told = browser.get(f"/review/{queue.pk}/").content.decode()
+    assert "1 vote" in told
+    assert "Reject" not in told, "a judge that only rejects would be known by the labels that it gave"
     browser.post(f"/review/{queue.pk}/next/")
     item = QueueItem.objects.get()
     assert "Check 2 is loose" not in browser.get(f"/review/items/{item.pk}/").content.decode()
@@ -78,11 +84,43 @@ def test_a_vote_is_hidden_until_the_person_has_decided_and_compared_with_theirs_
     page = browser.get(f"/review/items/{item.pk}/").content.decode()
     assert "not as you" in page
     assert "Check 2 is loose" in page
+    assert "Check too loose" in page
     assert EVIL not in page
     assert [one for one in browser.get("/api/v1/review/decisions").json()["data"] if one["judge"]]
     [vote] = votes_on("task", task.pk, Task.objects.get(pk=task.pk).current_id)
     assert (vote.verdict, vote.agreed, vote.compared) == ("reject", 0, 1)
     assert "people agreed in 0 of 1" in browser.get(f"/review/{queue.pk}/").content.decode()
+    assert numbers(queue).last_hour == 1, "what a judge says is nobody's speed"
+
+
+def test_who_decided_on_an_earlier_revision_is_not_told_of_a_vote_on_the_new_one() -> None:
+    maker, ann = seed.people("operator", "annotator")
+    task = seed.task("c")
+    queue = seed.queue(maker)
+    seen = tag_of("task", Task.objects.select_related("current").get(pk=task.pk))
+    decide(ann, "task", task.pk, DecisionChoice(verdict="reject", reasons=("too_easy",)), seen)
+    seed.revise(task)
+    fill(queue)
+    asked(queue, maker)
+    vote = ReviewDecision.objects.get(user__isnull=True)
+    assert vote.revision_id == Task.objects.get(pk=task.pk).current_id
+    assert not shown_decisions(ann).filter(judge__gt="").exists()
+
+
+def test_a_queue_says_what_became_of_the_asking() -> None:
+    maker = seed.people("operator")[0]
+    seed.task("b")
+    queue = seed.queue(maker)
+    [job], _ = asked(queue, maker)
+    assert job.result["failed"][0]["place"].startswith("Tidy desk b")
+    browser = Client()
+    browser.force_login(maker)
+    assert "1 reply could not be read" in " ".join(browser.get(f"/review/{queue.pk}/").content.decode().split())
+    assert "Nothing came of it." in browser.get(f"/jobs/{job.pk}/").content.decode()
+    Job.objects.filter(pk=job.pk).update(state="failed", error=f"No key {EVIL}")
+    page = browser.get(f"/review/{queue.pk}/").content.decode()
+    assert "Asking the judge failed." in page
+    assert EVIL not in page
 
 
 def test_who_works_a_queue_does_not_ask_judges_for_it() -> None:

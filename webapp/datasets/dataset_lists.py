@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from django.db.models import Exists, OuterRef
 from django.urls import reverse
 
 from webapp.datasets import services
@@ -71,6 +73,13 @@ def file_filters(user: Any) -> tuple[ListFilter, ...]:
     )
 
 
+def tell_held(rows: Sequence[Dataset]) -> None:
+    """Give each dataset whether something keeps it from being archived (`held`)."""
+    reasons = services.held(rows)
+    for row in rows:
+        row.held = row.pk in reasons  # type: ignore[attr-defined]
+
+
 DATASET_ACTS = BulkList(
     "dataset",
     "datasets",
@@ -89,16 +98,27 @@ DATASET_ACTS = BulkList(
             "archived",
             "Lists and forms leave archived ones out; their files stay, and each can be taken back.",
             services.archive,
+            lambda row: not (row.archived or row.held),
         ),
-        BulkAct("restore", "Take back", "back in the lists", "Archived ones are back in the lists.", services.restore),
+        BulkAct(
+            "restore",
+            "Take back",
+            "back in the lists",
+            "Archived ones are back in the lists.",
+            services.restore,
+            lambda row: row.archived,
+        ),
     ),
+    tell_held,
 )
 FILE_ACTS = BulkList(
     "file",
     "files",
     "datasets:files",
     "datasets:bulk_files",
-    lambda: StoredFile.objects.filter(deleted_at__isnull=True),
+    lambda: StoredFile.objects.filter(deleted_at__isnull=True).annotate(
+        used=Exists(Dataset.objects.filter(file=OuterRef("pk")))
+    ),
     lambda row: (row.filename, row.state, reverse("datasets:file", args=[row.public_id])),
     (
         BulkAct(
@@ -107,6 +127,7 @@ FILE_ACTS = BulkList(
             "deleted",
             "Deleted files are gone for good. One that a dataset was made of stays.",
             delete_file,
+            lambda row: not row.used,
         ),
     ),
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from django.db import transaction
@@ -23,9 +23,10 @@ from webapp.jobs.services import create
 WHOLE = Split(test_share=0)
 """All to learn from: how a file is split that a job names."""
 
-Holder = Callable[[Dataset], str]
+FREEZING = "This dataset is being frozen. Stop that job, or wait for its end, then archive it."
+Holder = Callable[[Collection[int]], dict[int, str]]
 HOLDERS: dict[str, Holder] = {}
-"""Asked by name before a dataset is archived: why it cannot be yet, or nothing. Apps that use datasets add to it."""
+"""Asked before datasets are archived: why some cannot be yet, by their keys. Apps that use datasets add to it."""
 
 
 def create_dataset(
@@ -106,12 +107,17 @@ def archive(user: Any, dataset: Dataset) -> Dataset:
     """Take it out of the lists; its files stay, because results name them. Raises Conflict: an open job uses it, or
     it is being frozen."""
     row = Dataset.objects.select_for_update(no_key=True).get(pk=dataset.pk)
-    for reason in (holder(row) for holder in HOLDERS.values()):
-        if reason:
-            raise Conflict(reason)
-    if row.state == DatasetState.FREEZING:
-        raise Conflict("This dataset is being frozen. Stop that job, or wait for its end, then archive it.")
+    if reason := held([row]).get(row.pk):
+        raise Conflict(reason)
     return _set_archived(user, row, True)
+
+
+def held(rows: Sequence[Dataset]) -> dict[int, str]:
+    """Of some datasets those that cannot be archived yet, by their keys, and why; one query for each holder."""
+    reasons = {row.pk: FREEZING for row in rows if row.state == DatasetState.FREEZING}
+    for holder in HOLDERS.values():
+        reasons |= holder([row.pk for row in rows])
+    return reasons
 
 
 @transaction.atomic

@@ -17,7 +17,7 @@ from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, 
 from webapp.environments.case_groups import cited_lines
 from webapp.environments.models import Assessment, Tool
 from webapp.environments.text_difference import DiffBudget
-from webapp.environments.version_diff import DiffPart, part
+from webapp.environments.version_diff import DiffPart, moved_lines, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
 from webapp.review.models import Assignment, AssignmentState, QueueItem
@@ -112,6 +112,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         failing = assessment.cases.filter(tool=edit.tool).exclude(verdict="pass")
         reasons = list(failing.values_list("reason", flat=True)[:50])
     changed: list[DiffPart] = [part("Program", edit.version.source, draft)] if draft != edit.version.source else []
+    cited = sorted(cited_lines(reasons, base, first))
     return {
         "field": name,
         "text": base if text is None else text,
@@ -119,7 +120,8 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "tool_row": tool,
         "assessment": assessment,
         "failing_cases": cases_of(assessment, edit.tool, people, failing=True)[:CASES_SHOWN],
-        "cited": sorted(cited_lines(reasons, base, first)),
+        "cited": cited,
+        "marked": moved_lines(changed[0], cited) if changed else cited,
         "problems": reading(edit) if edit.body else (),
         "parts": changed,
         "others": others_of(edit),

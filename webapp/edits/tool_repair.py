@@ -22,7 +22,7 @@ from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person
 
 MOST_FAILED = 20
 MOST_PASSED = 12
-NO_AUTHOR = "No model plays the author. An administrator chooses one under Endpoints, Roles."
+NO_AUTHOR = "No model plays the author. An administrator chooses one on the page Models, under Who plays what."
 
 
 def brief_of(tool: Tool) -> ToolBrief:

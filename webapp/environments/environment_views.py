@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, StreamingHttpResponse
@@ -8,7 +9,7 @@ from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from webapp.accounts.access import access
+from webapp.accounts.access import access, may
 from webapp.accounts.services import audit
 from webapp.environments import exporter, queries, tool_descriptions, version_diff
 from webapp.environments.assessment_views import assessment_tab
@@ -16,6 +17,7 @@ from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
 from webapp.environments.schemas import EnvironmentQuery
 from webapp.forms import filter_bar
+from webapp.htmx import wants_fragment
 from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -40,6 +42,8 @@ LINKED = ("source", "leave_out", "holds", "least", "most")
 @require_safe
 def listing(request: HttpRequest) -> HttpResponse:
     filters = queries.read_filters(request.GET)
+    if wants_fragment(request, "bulk-told"):
+        return _selection_told(request, filters.ids)
     page = keyset(request, queries.environments(filters), filters.order)
     context = {
         "filters": filters,
@@ -48,6 +52,13 @@ def listing(request: HttpRequest) -> HttpResponse:
         "copy_as": list_call(request, "api:list_environments", EnvironmentQuery),
     }
     return render(request, "environments/list.html", context)
+
+
+def _selection_told(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
+    """Of how many ticked environments each act of the bar below them would take."""
+    chosen, programs = queries.selection_counts(ids)
+    acts = [*(["Grow more"] if may(request.user, "synthesise") else []), "Export"]
+    return render(request, "lists/bulk_counts.html", {"counts": [(act, programs) for act in acts], "chosen": chosen})
 
 
 def filter_form(filters: queries.Filters) -> filter_bar.FilterForm:

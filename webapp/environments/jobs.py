@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 from django.urls import reverse
 
@@ -10,7 +11,7 @@ from synthesis.assessment.cases import rerun
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.environments.assessment_services import drafts_of, keep_rerun, keep_reruns
-from webapp.environments.models import Assessment
+from webapp.environments.models import Assessment, Tool
 from webapp.environments.services import program_of
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
@@ -27,6 +28,13 @@ def environment_page(pk: int) -> tuple[str, str]:
 @subject_page("assessment")
 def assessment_page(pk: int) -> tuple[str, str]:
     return f"Assessment {pk}", reverse("environments:assessment", args=[pk])
+
+
+@subject_page("tool")
+def tool_page(pk: int) -> tuple[str, str]:
+    tool = Tool.objects.select_related("version").only("name", "version__number", "version__environment").get(pk=pk)
+    page = reverse("environments:detail", args=[tool.version.environment_id])
+    return f"Tool {tool.name}", f"{page}?version={tool.version.number}&tab=tools#tool-{quote(tool.name)}"
 
 
 @job("rerun_cases", queue="sandbox")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -150,6 +151,12 @@ def read_filters(query: QueryDict) -> Filters:
     return Filters(
         text, category, finding, low, high, sort, told, node, params.picks("ids"), source, leave_out, holds, least, most
     )
+
+
+def selection_counts(ids: Sequence[int]) -> tuple[int, int]:
+    """(environments of a selection, those of them that have a program: only those grow or are exported)."""
+    found = list(Environment.objects.filter(pk__in=ids).values_list("current", flat=True))
+    return len(found), sum(current is not None for current in found)
 
 
 def environments(filters: Filters) -> QuerySet[Environment]:

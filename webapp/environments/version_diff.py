@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -65,6 +65,25 @@ def part(title: str, before: str, after: str, budget: DiffBudget | None = None) 
         made.rows.append(row)
     budget.rows -= len(made.rows)
     return made
+
+
+def moved_lines(made: DiffPart, lines: Iterable[int]) -> list[int]:
+    """Where lines of the text before stand in the one after; of a removed one what took its place, if anything did."""
+    known: dict[int, int | None] = {}
+    shifts, gone, put = [(0, 0)], list[int](), list[int]()
+    for row in [*made.rows, DiffRow("hunk", "", None, None, "")]:
+        if row.kind == "del" and row.old:
+            gone.append(row.old)
+        elif row.kind == "add" and row.new:
+            put.append(row.new)
+        else:
+            known |= {line: put[min(at, len(put) - 1)] if put else None for at, line in enumerate(gone)}
+            gone, put = [], []
+            if row.old and row.new:
+                known[row.old] = row.new
+                shifts.append((row.old, row.new - row.old))
+    found = {known.get(line, line + max(pair for pair in shifts if pair[0] <= line)[1]) for line in lines}
+    return sorted(line for line in found if line is not None)
 
 
 def _rows(old: list[str], new: list[str], budget: DiffBudget) -> Iterator[DiffRow]:

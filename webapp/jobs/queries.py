@@ -13,8 +13,8 @@ from webapp.jobs.models import OPEN_STATES, Job, JobLog, JobState
 
 LOG_UP_TO = 500
 ROWS_UP_TO = 500
-READ = ("records", "lines", "total", "read", "bytes")
-"""Numbers of a result that say what was looked at, not what came of it."""
+READ = ("records", "lines", "total", "read", "bytes", "asked")
+"""Numbers of a result that say what was looked at or asked, not what came of it."""
 NOT_LISTED = ("payload", "result", "error")
 
 

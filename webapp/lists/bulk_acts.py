@@ -43,7 +43,8 @@ class BulkAct:
 
 @dataclass(frozen=True)
 class BulkList:
-    """The acts of a list. `rows` are its rows without filters; `about` says of one its name, its state and its page."""
+    """The acts of a list. `rows` are its rows without filters; `about` says of one its name, its state and its page;
+    `tell` gives rows what `takes` of the acts goes by, where the rows do not say it."""
 
     one: str
     many: str
@@ -52,6 +53,7 @@ class BulkList:
     rows: Callable[[], QuerySet[Any]]
     about: Callable[[Any], tuple[str, str, str]]
     acts: tuple[BulkAct, ...]
+    tell: Callable[[list[Any]], None] = lambda rows: None
 
     def find(self, code: str) -> BulkAct:
         """Raises Http404."""
@@ -109,11 +111,13 @@ def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse
 def _counts(chosen: BulkList, keys: Sequence[int]) -> dict[str, Any]:
     rows = _rows(chosen, keys)
     telling = [act for act in chosen.acts if act.takes is not None]
-    return {"counts": [(act, sum(not act.leaves(row) for row in rows)) for act in telling], "chosen": len(rows)}
+    return {"counts": [(act.label, sum(not act.leaves(row) for row in rows)) for act in telling], "chosen": len(rows)}
 
 
 def _rows(chosen: BulkList, keys: Sequence[int]) -> list[Model]:
-    return list(chosen.rows().filter(pk__in=keys).order_by("pk"))
+    rows = list(chosen.rows().filter(pk__in=keys).order_by("pk"))
+    chosen.tell(rows)
+    return rows
 
 
 def _carry_out(request: HttpRequest, chosen: BulkList, act: BulkAct, keys: Sequence[int]) -> None:

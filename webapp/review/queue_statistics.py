@@ -88,8 +88,9 @@ def numbers(queue: ReviewQueue) -> QueueNumbers:
     seconds = [row["seconds"] for row in decisions if row["seconds"] is not None]
     verdicts: dict[str, int] = defaultdict(int)
     now = timezone.now()
-    for row in decisions:
-        if row["gold_right"] is None and not row["judge"]:
+    by_people = [row for row in decisions if not row["judge"]]
+    for row in by_people:
+        if row["gold_right"] is None:
             verdicts[row["verdict"]] += 1
     return QueueNumbers(
         open=states.get(ReviewItemState.OPEN, 0),
@@ -102,8 +103,8 @@ def numbers(queue: ReviewQueue) -> QueueNumbers:
         agreement=agreed / pairs if pairs else None,
         pairs=pairs,
         seconds=median(seconds) if seconds else None,
-        last_hour=sum(row["created_at"] > now - timedelta(hours=1) for row in decisions),
-        last_day=sum(row["created_at"] > now - timedelta(days=1) for row in decisions),
+        last_hour=sum(row["created_at"] > now - timedelta(hours=1) for row in by_people),
+        last_day=sum(row["created_at"] > now - timedelta(days=1) for row in by_people),
         people=people,
         stuck=stuck_items(queue),
         cut=len(decisions) == MOST_DECISIONS,

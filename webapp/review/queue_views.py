@@ -18,14 +18,13 @@ from webapp.accounts.access import access
 from webapp.endpoints.queries import choices
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import queues as services
 from webapp.review.assignments import may_work
 from webapp.review.flags.rules import FLAGS, flags_of, without_flags
 from webapp.review.forms import QueueForm
-from webapp.review.judges.votes import JUDGE_JOB, agreement, start_judging
+from webapp.review.judges.votes import agreement, last_asking, start_judging
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
 from webapp.review.queue_fill import any_assessed
 from webapp.review.queue_statistics import numbers
@@ -83,11 +82,11 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
         "works": may_work(user, row) and row.is_open,
         "may_edit": services.may_edit(user),
         "judge_models": choices() if services.may_edit(user) else [],
-        "judge_job": open_of(JUDGE_JOB, f"queue:{row.pk}"),
+        "asking": last_asking(row),
         "judge_lines": [
             (
                 line.name,
-                [(verdict_label(row.kind, code), *pair) for code, pair in agreement(row.kind, line.name).items()],
+                [(verdict_label(row.kind, code), *pair) for code, pair in agreement(row.kind, line.name, user).items()],
             )
             for line in counted.people
             if line.is_judge

@@ -13,8 +13,8 @@ class RunsConfig(AppConfig):
         from webapp.runs.candidates import register
         from webapp.runs.job_list import TRAINING_JOBS
         from webapp.runs.local.worker_process import startable_candidates
-        from webapp.runs.queries import open_job_on
+        from webapp.runs.queries import open_jobs_on
 
         register_list(TRAINING_JOBS, "runs:list")
         register("beside the site", startable_candidates)
-        HOLDERS["training jobs"] = open_job_on
+        HOLDERS["training jobs"] = open_jobs_on

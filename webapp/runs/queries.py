@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Literal
 
 from django.db.models import Q, QuerySet
 
 from webapp import paging
-from webapp.datasets.models import Dataset
 from webapp.runs.curves.series import keys_of, series
 from webapp.runs.models import (
     OPEN_STATES,
@@ -23,7 +22,7 @@ from webapp.runs.models import (
 )
 
 __all__ = [
-    "attempts_of", "checkpoints_of", "events_of", "job_of", "jobs", "jobs_on", "keys_of", "metrics_at", "open_job_on",
+    "attempts_of", "checkpoints_of", "events_of", "job_of", "jobs", "jobs_on", "keys_of", "metrics_at", "open_jobs_on",
     "rollout_steps", "rollouts_of", "series",
 ]  # fmt: skip
 RolloutOrder = Literal["advantage", "-advantage", "index"]
@@ -115,9 +114,14 @@ def jobs_on(dataset: str) -> QuerySet[TrainingJob]:
     return rows.select_related("dataset").defer("config", "changes", "result").order_by("-id")
 
 
-def open_job_on(dataset: Dataset) -> str:
-    """The reason why a dataset cannot be archived: an open job uses it. Empty where none does."""
-    job = jobs_on(dataset.public_id).filter(state__in=OPEN_STATES).order_by("pk").first()
-    if job is None:
-        return ""
-    return f"The job {job.public_id} still uses this dataset. Cancel it or wait for its end, then archive this."
+def open_jobs_on(datasets: Collection[int]) -> dict[int, str]:
+    """Of some datasets those that cannot be archived, since an open job uses them, and why; one query."""
+    used = Q(dataset__in=datasets) | Q(evaluation__in=datasets)
+    rows = TrainingJob.objects.filter(used, state__in=OPEN_STATES).order_by("-pk")
+    words = "The job {} still uses this dataset. Cancel it or wait for its end, then archive this."
+    return {
+        dataset: words.format(public_id)
+        for public_id, *both in rows.values_list("public_id", "dataset", "evaluation")
+        for dataset in both
+        if dataset in datasets
+    }

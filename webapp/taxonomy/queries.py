@@ -230,6 +230,13 @@ def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
     return rows if filters.folded else rows.filter(folded_into=None)
 
 
+def selection_counts(ids: Sequence[int]) -> tuple[int, int]:
+    """(themes of a selection, those of them that an environment can grow from: a server has to say something)."""
+    found = list(Theme.objects.filter(pk__in=ids).values_list("origin", "description", "tool_count"))
+    says = [origin != Origin.SERVERS or bool(tools or words.strip()) for origin, words, tools in found]
+    return len(found), sum(says)
+
+
 def subtree(node: Node) -> QuerySet[Node, Any]:
     """The ids of a node and of all below it, from the index on `path`."""
     return Node.objects.filter(Q(pk=node.pk) | Q(path__startswith=node.path + SEPARATOR)).order_by().values("pk")

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.forms import filter_bar
+from webapp.htmx import wants_fragment
 from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -171,6 +172,9 @@ def filter_form(filters: queries.ThemeFilters, tab: str) -> filter_bar.FilterFor
 @access("read")
 @require_safe
 def themes(request: HttpRequest) -> HttpResponse:
+    if wants_fragment(request, "bulk-told"):
+        chosen, grow = queries.selection_counts(queries.theme_filters(request.GET).ids)
+        return render(request, "lists/bulk_counts.html", {"counts": [("Grow these", grow)], "chosen": chosen})
     context = themes_of(request, None) | {"copy_as": list_call(request, "api:list_themes", ThemeQuery)}
     return render(request, "taxonomy/themes.html", context)
 

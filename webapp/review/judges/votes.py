@@ -21,7 +21,7 @@ from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice
 from webapp.errors import NotFound
 from webapp.jobs.models import Job
-from webapp.jobs.queries import open_of
+from webapp.jobs.queries import of_subject, open_of
 from webapp.jobs.services import create
 from webapp.review.judges.briefs import brief_of
 from webapp.review.models import (
@@ -33,8 +33,8 @@ from webapp.review.models import (
     subject_filter,
 )
 from webapp.review.queues import require_editor
-from webapp.review.subjects import locked_subject, tag_of
-from webapp.review.verdicts import ADJUDICATORS, verdict_label
+from webapp.review.subjects import locked_subject, subject_title, tag_of
+from webapp.review.verdicts import ADJUDICATORS, reason_labels, verdict_label
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 
@@ -57,6 +57,7 @@ class JudgeRun:
     malformed: list[dict[str, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
+        """The result of the job, which `last_asking` reads."""
         return {"judge": self.judge, "asked": self.asked, "voted": self.voted, "failed": self.malformed}
 
 
@@ -71,6 +72,24 @@ def start_judging(user: Any, queue: ReviewQueue, model: str) -> Job:
         return known
     payload = {"queue": queue.pk, "model": model}
     return create(JUDGE_JOB, f"A judge's votes in {queue.name}", payload, user, subject=subject)
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The newest asking of a judge about a queue's items: its job, and what came of it."""
+
+    job: Job
+    voted: int
+    unusable: int
+
+
+def last_asking(queue: ReviewQueue) -> Asking | None:
+    """What a queue's page says of the newest asking, whether it goes on, ended or failed."""
+    job = of_subject(JUDGE_JOB, f"queue:{queue.pk}").first()
+    if job is None:
+        return None
+    result = job.result or {}
+    return Asking(job, result.get("voted", 0), len(result.get("failed", [])))
 
 
 def unjudged(queue: ReviewQueue, judge: str) -> list[QueueItem]:
@@ -141,7 +160,8 @@ def _keep(
 ) -> None:
     run.asked += 1
     if isinstance(reply, MalformedReply):
-        run.malformed.append({"place": f"item {item.pk}", "reason": clean(str(reply))[:500]})
+        place = f"{subject_title(item.subject)[:NAME_CHARS]} (item {item.pk})"
+        run.malformed.append({"place": place, "reason": clean(str(reply))[:500]})
         return
     with acting(user, f"{run.judge} was asked"):
         subject = locked_subject(queue.kind, item.subject_id)
@@ -172,6 +192,8 @@ def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
     undecided, secret = Q(), Q()
     for kind in ReviewKind.values:
         own = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, **{kind: OuterRef(kind)})
+        if kind == ReviewKind.TASK:  # who decided on an earlier revision has not decided on this one
+            own = own.filter(revision=OuterRef("revision"))
         undecided &= ~Q(Exists(own))
         items = QueueItem.objects.filter(**{kind: OuterRef(kind)})
         secret |= Q(Exists(items.filter(Q(gold__isnull=False) | Q(state=ReviewItemState.OPEN, overlap__gt=1))))
@@ -186,6 +208,7 @@ class JudgeVote:
     judge: str
     verdict: str
     label: str
+    reasons: list[str]
     comment: str
     agreed: int
     compared: int
@@ -200,7 +223,8 @@ def votes_on(kind: str, pk: int, revision: int | None) -> list[JudgeVote]:
     found = []
     for row in newest.values():
         agreed, compared = agreement(kind, row.judge).get(row.verdict, (0, 0))
-        found.append(JudgeVote(row.judge, row.verdict, verdict_label(kind, row.verdict), row.comment, agreed, compared))
+        label, reasons = verdict_label(kind, row.verdict), reason_labels(kind, row.reasons)
+        found.append(JudgeVote(row.judge, row.verdict, label, reasons, row.comment, agreed, compared))
     return found
 
 
@@ -214,10 +238,14 @@ def judges_of(kind: str, pk: int) -> list[tuple[str, int, int]]:
     return found
 
 
-def agreement(kind: str, judge: str) -> dict[str, tuple[int, int]]:
-    """By a judge's verdict: (how often a person who decided on the same said the same, of how many)."""
+def agreement(kind: str, judge: str, reader: Any = None) -> dict[str, tuple[int, int]]:
+    """By a judge's verdict: (how often a person who decided on the same said the same, of how many).
+
+    For a `reader` only votes that they may see are told of: else a judge that rejects all would be known by its label.
+    """
     name = f"{kind}_id"
-    mine = ReviewDecision.objects.filter(judge=judge, undone_at__isnull=True, **{f"{name}__isnull": False})
+    told = ReviewDecision.objects.all() if reader is None else shown_decisions(reader)
+    mine = told.filter(judge=judge, undone_at__isnull=True, **{f"{name}__isnull": False})
     votes = list(mine.order_by("-id").values(name, "revision_id", "verdict")[:COMPARED])
     keys = {row[name] for row in votes}
     theirs = ReviewDecision.objects.filter(

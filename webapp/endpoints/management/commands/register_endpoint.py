@@ -28,6 +28,6 @@ class Command(BaseCommand):
         try:
             names = look_for_models(row, START_SECONDS)
         except EnvariumError as error:
-            return f"\n  Its models are not known yet: {error} The page Endpoints can ask again."
+            return f"\n  Its models are not known yet: {error} The page Models can ask again."
         save_models(None, row.pk, names[:MAX_MODELS])
         return f", {len(names)} models"
