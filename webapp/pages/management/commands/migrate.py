@@ -2,7 +2,8 @@
 
 At each step Django builds the classes of all models anew that are related, however distantly, to the one that the step
 is about: 8,300 classes for a hundred tables, most of twenty seconds. A model that is new or gets a field needs none but
-its own, and an index or a constraint none at all: nothing in PostgreSQL's statements is taken from the classes of others.
+its own, and an index or a constraint none at all, since nothing in PostgreSQL's statements is taken from the classes of
+others.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def _find_reload_model(
 
 @contextmanager
 def growing_states() -> Iterator[None]:
-    """Within it a migration's state grows by what is new, and of what stands only the model that changes is built again."""
+    """Within it a migration's state grows by what is new; of what stands only a model that changes is built again."""
     kept = {name: getattr(ProjectState, name) for name in ("add_model", "_append_option", "_find_reload_model")}
     try:
         ProjectState.add_model = _add_model  # type: ignore[method-assign]
