@@ -39,7 +39,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         {"p95_ms", "requests", "decisions_per_s", "decision_to_next_ms", "search_p95_ms", "sizes", "seed_s"},
     ),
     "dataset_export": (
-        "--rows 200 --only 'atif jsonl'",
+        "--rows 200 --only 'atif jsonl stored'",
         {"exports", "most_seconds", "most_growth_mib", "hashes_equal"},
     ),
     "engine": (

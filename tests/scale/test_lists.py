@@ -13,7 +13,18 @@ from tests.fixtures import addresses, pages_seed, scale
 
 pytestmark = [pytest.mark.slow, pytest.mark.django_db]
 TINY = scale.Size(
-    environments=3, trajectories=12, stepped=2, jobs=3, batch_items=40, batch_calls=40, training_steps=20, rollouts=64
+    environments=3,
+    trajectories=12,
+    stepped=2,
+    jobs=3,
+    branches=(2, 2),
+    themes=120,
+    theme_tools=600,
+    batch_items=40,
+    batch_calls=40,
+    training_jobs=3,
+    training_steps=20,
+    rollouts=64,
 )
 LARGE = scale.Size(
     environments=1_200,

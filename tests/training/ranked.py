@@ -1,4 +1,4 @@
-"""An RL job on one process or several: `torchrun ... -m tests.training.ranked FOLDER MODEL [WAY [SHARDING]]`.
+"""An RL job on one process, or on two that call `one_of_two`.
 
 Leaves `model/`. An untrained model solves nothing, so what it happens to write earns something here.
 """
@@ -6,7 +6,6 @@ Leaves `model/`. An untrained model solves nothing, so what it happens to write 
 from __future__ import annotations
 
 import os
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -87,5 +86,13 @@ def main(folder: Path, model_folder: str, way: str = "whole", sharding: str = "c
     save_final(trainer, folder / "model")
 
 
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), *sys.argv[2:5], resume="resume" in sys.argv[5:])
+def one_of_two(
+    rank: int, port: int, folder: Path, model_folder: str, way: str, sharding: str, resume: str = ""
+) -> None:
+    """A process of two: what it says goes to `rank-N.log`."""
+    with open(folder / f"rank-{rank}.log", "wb", buffering=0) as log:
+        for stream in (1, 2):
+            os.dup2(log.fileno(), stream)
+    os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
+    os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
+    main(folder, model_folder, way, sharding, resume=resume == "resume")

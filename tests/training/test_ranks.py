@@ -1,12 +1,12 @@
 """Two processes learn what one does: the same attempts, advantages over all of them, the same weights; as copies of the
-model, and with the model spread over them (FSDP2 on gloo)."""
+model, and with the model spread over them (FSDP2 on gloo). They are forked from one that has loaded torch."""
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
-import subprocess
-import sys
+import socket
 from pathlib import Path
 
 import pytest
@@ -14,7 +14,7 @@ import pytest
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("ranks")]
 
 from safetensors.torch import load_file  # noqa: E402
 
@@ -23,15 +23,23 @@ from training import rl  # noqa: E402
 from training.metrics import Position, read  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
 
-ROOT = Path(__file__).resolve().parents[2]
+RANKS = multiprocessing.get_context("forkserver")
+RANKS.set_forkserver_preload([ranked.__name__])
 
 
 def trained_by_two(folder: Path, model: str, *how: str) -> Path:
     folder.mkdir(exist_ok=True)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    command += ["-m", "tests.training.ranked", str(folder), model, *how]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
-    subprocess.run(command, cwd=ROOT, env=environment, check=True, timeout=600)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    given = [(rank, port, folder, model, *how) for rank in (0, 1)]
+    ranks = [RANKS.Process(target=ranked.one_of_two, args=one, daemon=True) for one in given]
+    for process in ranks:
+        process.start()
+    for process in ranks:
+        process.join(600)
+    said = "".join(log.read_text()[-3_000:] for log in sorted(folder.glob("rank-*.log")))
+    assert [process.exitcode for process in ranks] == [0, 0], said
     return folder
 
 

@@ -53,7 +53,7 @@ class Copies:
         self.thread.start()
 
     def _copy(self) -> None:
-        while not self.over.wait(0.05):
+        while not self.over.wait(0.2):
             for record in self.attempts.glob("*/record.jsonl"):
                 pending = self.into / "pending"
                 try:

@@ -1,8 +1,9 @@
 """`migrate`, which makes the tables of an empty database in a fraction of the time.
 
 At each step Django builds the classes of all models anew that are related, however distantly, to the one that the step
-is about: 8,300 classes for a hundred tables, most of twenty seconds. A model that is new needs none but its own, and an
-index or a constraint none at all, since nothing in PostgreSQL's statements is taken from the classes of others.
+is about: 8,300 classes for a hundred tables, most of twenty seconds. A model that is new or gets a field needs none but
+its own, and an index or a constraint none at all, since nothing in PostgreSQL's statements is taken from the classes of
+others.
 """
 
 from __future__ import annotations
@@ -34,13 +35,20 @@ def _append_option(self: ProjectState, app_label: str, model_name: str, option_n
         setattr(meta, option_name, [*getattr(meta, option_name), added])
 
 
+def _find_reload_model(
+    self: ProjectState, app_label: str, model_name: str, delay: bool = False
+) -> set[tuple[str, str]]:
+    return {(app_label, model_name)}
+
+
 @contextmanager
 def growing_states() -> Iterator[None]:
-    """Within it a migration's state grows by what is new, and nothing that stands is built again."""
-    kept = {name: getattr(ProjectState, name) for name in ("add_model", "_append_option")}
+    """Within it a migration's state grows by what is new; of what stands only a model that changes is built again."""
+    kept = {name: getattr(ProjectState, name) for name in ("add_model", "_append_option", "_find_reload_model")}
     try:
         ProjectState.add_model = _add_model  # type: ignore[method-assign]
         ProjectState._append_option = _append_option  # type: ignore[attr-defined]
+        ProjectState._find_reload_model = _find_reload_model  # type: ignore[attr-defined]
         yield
     finally:
         for name, method in kept.items():
