@@ -137,6 +137,8 @@ async def _played(log: Log, episode: AttemptEpisode) -> Ending:
 
 
 async def _begin(log: Log, episode: AttemptEpisode) -> None:
+    # Behind all first questions of attempts that begin at once: threads would take the interpreter from them.
+    await asyncio.sleep(0)
     with _losses():
         await episode.reset()
     await log.start(episode.initial)

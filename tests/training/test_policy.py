@@ -17,7 +17,8 @@ from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.attempts import run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
-from training.engines.local import TransformersEngine, draw, require_plain  # noqa: E402
+from training.engines.local import TransformersEngine, require_plain  # noqa: E402
+from training.engines.token_draw import draw  # noqa: E402
 from training.policy import Context, Diverged, Generation  # noqa: E402
 from training.templates import agent_mask, offered, spelled  # noqa: E402
 
@@ -183,6 +184,27 @@ def test_a_turn_computes_only_what_is_new() -> None:
     first, second = [width for width in seen if width > 1]
     assert first == len(ids)
     assert second <= 4  # the last token drawn and the three that were told
+
+
+def test_what_a_group_begins_with_is_computed_once_and_draws_stay_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    engine, passes = engine_of(), []
+    forward = engine.model.forward
+    noted = lambda **given: passes.append(tuple(given["input_ids"].shape)) or forward(**given)  # noqa: E731
+    monkeypatch.setattr(engine.model, "forward", noted)
+    prompts = [[5, 6, 7, 8], [9, 10], [5, 6, 7, 8], [5, 6, 7, 8]]
+
+    async def go(asked: list[int]) -> list[Generation]:
+        async with engine.open():
+            return await asyncio.gather(*(engine.generate(Context(prompts[one]), 4, f"s{one}") for one in asked))
+
+    together = asyncio.run(go([0, 1, 2, 3]))
+    assert passes[0] == (2, 4), "two beginnings for four"
+    assert {shape[0] for shape in passes[1:]} <= {1, 2, 3, 4}
+    for place, made in enumerate(together):
+        (alone,) = asyncio.run(go([place]))
+        assert made.ids == alone.ids
+        assert made.logprobs == pytest.approx(alone.logprobs, abs=1e-4)
+    assert together[0].ids != together[2].ids, "each draws by its own seed"
 
 
 def test_layers_that_keep_something_else_are_refused() -> None:

@@ -23,6 +23,7 @@ from torch.nn.functional import pad as padded
 from transformers import DynamicCache
 
 from synthesis.errors import InfrastructureError, InputError
+from training.engines.token_draw import draw
 from training.policy import Context, Diverged, Generation
 
 JOIN_SHARE = 4
@@ -107,26 +108,34 @@ class RunningBatch:
         self.rows, self._cache = [], None
         self._kept.clear()
 
-    def _draw(self, ids: Tensor, mask: Tensor, places: Tensor, cache: Any, rows: Sequence[_Row]) -> None:
+    def _draw(
+        self, ids: Tensor, mask: Tensor, places: Tensor, cache: Any, rows: Sequence[_Row], of: Tensor | None = None
+    ) -> None:
+        """One pass, and a token for each row; `of` says which of the sequences a row continues, if not its own."""
         told = self.model(
             input_ids=ids, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True,
             logits_to_keep=1,
         )  # fmt: skip
+        logits = told.logits[:, -1]
+        if of is not None:
+            logits, places = logits[of], places[of]
         numbers = torch.tensor([row.dice.random() for row in rows], dtype=torch.float64, device=ids.device)
-        drawn, logs = draw(told.logits[:, -1], numbers, self.temperature, self.top_p)
+        drawn, logs = draw(logits, numbers, self.temperature, self.top_p)
         for row, token, log in zip(rows, drawn.tolist(), logs.tolist(), strict=True):
             row.written.append(token)
             row.logprobs.append(log)
         self._last, self._places = drawn.unsqueeze(-1), places[:, -1:] + 1
 
     def _join(self, rows: list[_Row]) -> None:
-        """One pass over what is new of each row, behind what is kept of it."""
+        """One pass over what is new of each row, behind what is kept of it. What several rows begin with, as those of a
+        group do, is computed once."""
         device = self.model.device
         kept = [self._kept.pop(id(row.ids), None) for row in rows]
         kept = [one if one is not None and one.context is row.ids and one.fits() else None
                 for one, row in zip(kept, rows, strict=True)]  # fmt: skip
-        past = [one.tokens if one is not None else 0 for one in kept]
-        fresh = [list(row.ids[before:]) for row, before in zip(rows, past, strict=True)]
+        firsts, of = _alike(rows, kept)
+        past = [one.tokens if one is not None else 0 for one in (kept[place] for place in firsts)]
+        fresh = [list(rows[place].ids[before:]) for place, before in zip(firsts, past, strict=True)]
         wide, width = max(past), max(map(len, fresh))
         ids = torch.tensor([[self.pad] * (width - len(new)) + new for new in fresh], device=device)
         seen = [[0] * (wide - before) + [1] * before + [0] * (width - len(new)) + [1] * len(new)
@@ -135,9 +144,16 @@ class RunningBatch:
         places = (mask.cumsum(-1) - 1).clamp(min=0)[:, wide:]
         cache = DynamicCache()
         if wide:
-            _fill(cache, kept, wide)
+            _fill(cache, [kept[place] for place in firsts], wide)
         before = self._last, self._mask, self._places, self._cache, self.rows
-        self._draw(ids, mask, places, cache, rows)
+        if len(firsts) == len(rows):
+            self._draw(ids, mask, places, cache, rows)
+        else:
+            shared = torch.tensor(of, device=device)
+            self._draw(ids, mask, places, cache, rows, shared)
+            mask = mask[shared]
+            for layer in cache.layers:
+                layer.keys, layer.values = layer.keys[shared], layer.values[shared]
         self._mask, self._cache, self.rows = mask, cache, rows
         if before[4]:
             self._merge(*before)
@@ -205,6 +221,20 @@ def continue_all(
     while batch.rows:
         batch.step()
     return [Generation(tuple(row.written), tuple(row.logprobs), row.written[-1] not in ends) for row in rows]
+
+
+def _alike(rows: Sequence[_Row], kept: Sequence[_Kept | None]) -> tuple[list[int], list[int]]:
+    """(places of the rows that begin otherwise than all before them, for each row the number of the one of these that
+    it begins as)."""
+    known: dict[tuple[int, ...], int] = {}
+    firsts, of = list[int](), list[int]()
+    for place, (row, past) in enumerate(zip(rows, kept, strict=True)):
+        # What is kept of a row is its own, the rest may still be the same.
+        number = known.setdefault(tuple(row.ids), len(firsts)) if past is None else len(firsts)
+        if number == len(firsts):
+            firsts.append(place)
+        of.append(number)
+    return firsts, of
 
 
 def _widened(part: Tensor, width: int) -> Tensor:
@@ -350,35 +380,3 @@ def _told(error: Exception) -> Exception:
     # What ends the job keeps its type; all else is the attempt's bad luck.
     ends_it = isinstance(error, torch.OutOfMemoryError | Diverged | InputError)
     return error if ends_it else InfrastructureError(f"the model failed: {error}")
-
-
-def draw(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> tuple[Tensor, Tensor]:
-    """(tokens (N,), log p (N,)) out of logits (N, V) by inversion at `numbers` (N,) in [0, 1).
-
-    Temperature 0 takes the likeliest. log p is of softmax(logits / temperature), before `top_p` cuts its tail.
-    Raises Diverged: the logits are no numbers any more.
-    """
-    logits = logits.float()
-    if not bool(torch.isfinite(logits).any(-1).all()) or bool(torch.isnan(logits).any()):
-        raise Diverged(
-            "The model's outputs are no numbers any more: lower optimiser.learning_rate, or go on from an earlier "
-            "checkpoint."
-        )
-    logs = torch.log_softmax(logits / temperature if temperature else logits, dim=-1)
-    if not temperature:
-        tokens = logs.argmax(-1)
-    elif top_p >= 1:
-        sums = logs.double().exp().cumsum(-1)
-        place = torch.searchsorted(sums, (numbers * sums[:, -1]).unsqueeze(-1), right=True)
-        tokens = place.clamp(max=logits.shape[-1] - 1).squeeze(-1)
-    else:
-        order = logs.argsort(dim=-1, descending=True)
-        shares = logs.gather(-1, order).double().exp()
-        sums = shares.cumsum(-1)
-        # The first token whose sum reaches top_p is the last that may be drawn.
-        inside = sums - shares < top_p
-        total = torch.where(inside, shares, torch.zeros_like(shares)).sum(-1)
-        rank = torch.searchsorted(sums, (numbers * total).unsqueeze(-1), right=True).clamp(max=logits.shape[-1] - 1)
-        rank = torch.minimum(rank, inside.sum(-1, keepdim=True) - 1)
-        tokens = order.gather(-1, rank).squeeze(-1)
-    return tokens, logs.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
