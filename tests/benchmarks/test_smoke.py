@@ -62,7 +62,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "sft_start": ("--rows 40 --turns 3 --words 6 --eager 10 --batch 8", {"lazy_s", "eager_s", "eager_by_lazy"}),
     "themes": ("", {"precision", "recall", "seconds", "asked", "vectors_alone", "best_threshold"}),
     "training": (
-        "--steps 1 --warm 0 --rollouts 2 --epochs 0.1 --each 8 --without-ingest",
+        "--steps 1 --rounds 1 --warm 0 --rollouts 2 --epochs 0.1 --each 8 --without-ingest",
         {"rl_step_ratio", "step_s", "trl_step_s"},
     ),
 }

@@ -1,13 +1,14 @@
 """What a step of RL costs beside TRL's own trainer, how little of it environments and verifiers take, and what the
 web app takes of a trainer's record, also where it is killed twice (`tests.benchmarks.ingest`).
 
-    python -m tests.benchmarks.training --json [--steps 8] [--threads 2] [--rollouts 8]
+    python -m tests.benchmarks.training --json [--steps 8] [--rounds 3] [--threads 2] [--rollouts 8]
 
 The same model (the demo's, after a short SFT), the same tasks and as many attempts. TRL's side has the demo's programs
 in the trainer's own process (`environment_factory`), without a sandbox, and generates with transformers; ours goes
-through `synthesis.rollout` and the sandbox. Each side has a process of its own; `rl_step_ratio` is the ratio of their
-median steps, ours over theirs. What the agents wrote is counted beside it, since longer attempts cost more. The last
-line of output is one JSON object.
+through `synthesis.rollout` and the sandbox. Each side has a process of its own, `--rounds` times in turn, since a
+machine's speed changes within minutes; `rl_step_ratio` is the ratio of the medians of all their steps, ours over
+theirs. What the agents wrote is counted beside it, since longer attempts cost more. The last line of output is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -143,14 +145,37 @@ def theirs(folder: Path, warm: int) -> dict[str, Any]:
     return {"seconds": seconds[warm : job.config.steps], "tokens": statistics.mean(lengths[warm:])}
 
 
-def child(side: str, folder: Path, warm: int) -> dict[str, Any]:
-    """One side in a process of its own, so that neither inherits the other's threads and caches."""
-    command = [sys.executable, "-m", "tests.benchmarks.training", "--side", side, "--folder", str(folder)]
-    command += ["--warm", str(warm)]
-    environment = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"}
-    told = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment).stdout.decode()
+def child(side: str, prepared: Path, warm: int) -> dict[str, Any]:
+    """One side in a process and a folder of its own, so that neither inherits the other's threads and caches."""
+    with tempfile.TemporaryDirectory(prefix=f"training-{side}-") as name:
+        folder = shutil.copytree(prepared, Path(name) / "jobs")
+        command = [sys.executable, "-m", "tests.benchmarks.training", "--side", side, "--folder", str(folder)]
+        command += ["--warm", str(warm)]
+        environment = {**os.environ, "TRL_EXPERIMENTAL_SILENCE": "1"}
+        told = subprocess.run(command, stdout=subprocess.PIPE, check=True, env=environment).stdout.decode()
     answer: dict[str, Any] = json.loads(told.strip().splitlines()[-1])
     return answer
+
+
+def compared(prepared: Path, warm: int, rounds: int) -> dict[str, Any]:
+    """Both sides in turn; each round begins with the other one."""
+    told: dict[str, list[dict[str, Any]]] = {"ours": [], "theirs": []}
+    for number in range(rounds):
+        for side in sorted(told, reverse=bool(number % 2)):
+            told[side].append(child(side, prepared, warm))
+    steps = {side: [second for one in each for second in one["seconds"]] for side, each in told.items()}
+    means = {key: statistics.fmean(one[key] for one in told["ours"]) for key in told["ours"][0] if key != "seconds"}
+    step, beside = (statistics.median(steps[side]) for side in ("ours", "theirs"))
+    return {
+        "rl_step_ratio": round(step / beside, 3),
+        "step_s": round(step, 3),
+        "trl_step_s": round(beside, 3),
+        "agent_tokens": round(means["tokens"], 1),
+        "trl_agent_tokens": round(statistics.fmean(one["tokens"] for one in told["theirs"]), 1),
+        "environment_share": round(means["environment_share"], 4),
+        "verification_share": round(means["verification_share"], 4),
+        "steps": len(steps["ours"]),
+    }
 
 
 def ingested() -> dict[str, Any]:
@@ -165,6 +190,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--json", action="store_true")
     parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--rounds", type=int, default=3, help="each side trains so often, in turn")
     parser.add_argument("--warm", type=int, default=2, help="first steps, which warm caches and are not counted")
     parser.add_argument("--rollouts", type=int, default=8)
     parser.add_argument("--epochs", type=float, default=3.0, help="of the SFT before")
@@ -180,17 +206,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="training-") as name:
         folder = Path(name)
         prepare(folder, given.steps + given.warm, given.rollouts, given.epochs, given.threads, given.each)
-        mine, other = child("ours", folder, given.warm), child("theirs", folder, given.warm)
-    step, beside = statistics.median(mine["seconds"]), statistics.median(other["seconds"])
+        told = compared(folder, given.warm, given.rounds)
     result = {
-        "rl_step_ratio": round(step / beside, 3),
-        "step_s": round(step, 3),
-        "trl_step_s": round(beside, 3),
-        "agent_tokens": round(mine["tokens"], 1),
-        "trl_agent_tokens": round(other["tokens"], 1),
-        "environment_share": round(mine["environment_share"], 4),
-        "verification_share": round(mine["verification_share"], 4),
-        "steps": given.steps,
+        **told,
         "threads": given.threads,
         **({} if given.without_ingest else ingested()),
     }
