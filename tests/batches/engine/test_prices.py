@@ -10,7 +10,10 @@ from dataclasses import replace
 import pytest
 from django.db import connection
 
+from synthesis.contracts import Message
 from synthesis.errors import InputError
+from synthesis.llm.calls import Site, StageCall
+from synthesis.llm.chat import Reply
 from synthesis.llm.cost import Price
 from tests.batches.support import SMALL, make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer
@@ -18,6 +21,7 @@ from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, llm_server
 from tests.rollouts_web.support import person
 from webapp.batches import services
+from webapp.batches.engine.call_rows import BeginCall, KeepCall, record
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.models import BatchLane, BatchStageCount, LLMCall, StageRun
 from webapp.endpoints.models import Endpoint
@@ -61,6 +65,27 @@ def test_a_server_that_counts_no_tokens_is_unpriced_and_held_against_the_cap() -
         services.resume_batch(None, batch.pk, cap=4.5)
         batch = work_off(batch)
         assert (batch.state, batch.unpriced, len(server.requests)) == ("capped", 4, 4)
+
+
+def test_two_replies_to_one_call_are_both_paid_for_and_the_first_counts() -> None:
+    batch = make_batch(None, settings_at("http://127.0.0.1:9/v1"), ["one"], start=False)
+    call = StageCall(site=Site(role="author", stage="skeleton", item="one"), messages=())
+    begin = BeginCall("k", call, MODEL, batch.items.get().pk)
+
+    def kept(words: str, cost: float | None) -> KeepCall:
+        return KeepCall("k", Reply(message=Message(role="assistant", content=words)), cost, 1.0)
+
+    def stored(*keeps: KeepCall) -> tuple[str, float | None, int]:
+        told, _ = record(batch.pk, [], keeps, [])
+        row = LLMCall.objects.get(key="k")
+        return told["k"].message.content, row.cost, row.open
+
+    record(batch.pk, [begin, begin], [], [])
+    assert stored(kept("first", 0.25), kept("second", 0.5)) == ("first", 0.75, 0), "at once"
+    record(batch.pk, [begin], [], [])
+    assert stored(kept("third", 1.0)) == ("first", 1.75, 0), "later"
+    record(batch.pk, [begin], [], [])
+    assert stored(kept("fourth", None)) == ("first", None, 0), "nobody can tell"
 
 
 def test_a_cap_that_could_not_be_kept_is_refused_at_the_start() -> None:

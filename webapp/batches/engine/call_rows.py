@@ -37,7 +37,12 @@ FROM unnest(%s::text[], %s::text[], %s::int[], %s::int[], %s::int[], %s::float8[
     AS new (key, reply, prompt, completion, cached, seconds, cost)
 WHERE row.key = new.key
 """
-LANDED = f"UPDATE {TABLE} SET open = 0, lost = lost + greatest(open - %s, 0) WHERE key = ANY(%s)"
+LANDED = f"""
+UPDATE {TABLE} AS row SET open = 0, lost = lost + greatest(row.open - %s, 0), cost = row.cost + paid.cost
+FROM (SELECT key, CASE WHEN bool_and(cost IS NOT NULL) THEN sum(cost) END AS cost
+    FROM unnest(%s::text[], %s::float8[]) AS each (key, cost) GROUP BY key) AS paid
+WHERE row.key = paid.key
+"""
 
 
 @dataclass(frozen=True)
@@ -110,23 +115,29 @@ def record(
 ) -> tuple[dict[str, Reply], int]:
     """(replies that count, requests that gave none). Within a transaction.
 
-    Where a reply was there before, it wins. Of a call that is begun anew, what a process before left open is lost.
+    Where a reply was there before, it wins, and the other one was paid for all the same. Of a call that is begun anew,
+    what a process before left open is lost.
     """
     new = [wish for wish in begun if not wish.again]
     asked = {wish.key: row_of(Body, wish.call.model_dump(mode="json", exclude_defaults=True)) for wish in new}
-    replies = {wish.key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for wish in keeps}
+    heard = {wish.key: wish for wish in reversed(keeps)}
+    replies = {
+        key: row_of(Body, wish.reply.model_dump(mode="json", exclude_defaults=True)) for key, wish in heard.items()
+    }
     save_rows(Body, [*asked.values(), *replies.values()])
     wishes: list[BeginCall | KeepCall | FailCall] = [*begun, *keeps, *fails]
     known = _locked([wish.key for wish in wishes])
-    there = [wish.key for wish in keeps if known.get(wish.key, NOTHING).state == CallState.DONE]
+    first = {key: wish for key, wish in heard.items() if known.get(key, NOTHING).state != CallState.DONE}
+    beside = [wish for wish in keeps if first.get(wish.key) is not wish]
     _begin(batch, new, asked, known)
     _again([wish.key for wish in begun if wish.again])
-    _keep([wish for wish in keeps if wish.key not in there], replies)
-    _land(there, answered=1)
+    _keep(list(first.values()), replies)
+    _land([(wish.key, wish.cost) for wish in beside], answered=1)
     _fail(fails)
     lost = sum(known.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])
     lost += sum(max(known.get(wish.key, NOTHING).open - 1, 0) for wish in keeps)
-    return {wish.key: wish.reply for wish in keeps} | found_of(there), lost
+    given = {key: wish.reply for key, wish in first.items()}
+    return given | found_of({wish.key for wish in beside} - given.keys()), lost
 
 
 def note_readings(wishes: Sequence[NoteReading]) -> None:
@@ -155,14 +166,14 @@ def _keep(wishes: list[KeepCall], bodies: dict[str, Body]) -> None:
         _execute(ANSWERED, [list(column) for column in columns])
 
 
-def _land(keys: list[str], answered: int) -> None:
-    """Nothing of these calls is in flight any more."""
-    if keys:
-        _execute(LANDED, [answered, keys])
+def _land(calls: Sequence[tuple[str, float | None]], answered: int) -> None:
+    """Nothing of these calls (key, what was paid) is in flight any more."""
+    if calls:
+        _execute(LANDED, [answered, *(list(column) for column in zip(*calls, strict=True))])
 
 
 def _fail(wishes: Sequence[FailCall]) -> None:
-    _land([wish.key for wish in wishes], answered=0)
+    _land([(wish.key, 0.0) for wish in wishes], answered=0)
     for wish in wishes:
         message = clean(str(wish.error))[:ERROR_CHARS]
         LLMCall.objects.filter(key=wish.key).exclude(state=CallState.DONE).update(
