@@ -207,6 +207,7 @@ def refresh(request: HttpRequest, pk: int) -> HttpResponse:
     if isinstance(done, Job):
         messages.info(request, f"Job {done.pk} fills the queue.")
         return redirect(reverse("jobs:detail", args=[done.pk]))
-    words = f"{done.added:,} items added, {done.withdrawn:,} withdrawn, {done.reopened:,} open again."
+    items = "item" if done.added == 1 else "items"
+    words = f"{done.added:,} {items} added, {done.withdrawn:,} withdrawn, {done.reopened:,} open again."
     messages.success(request, words)
     return redirect("review:queue", pk)
