@@ -76,8 +76,10 @@ def test_two_replies_to_one_call_are_both_paid_for_and_the_first_counts() -> Non
         return KeepCall("k", Reply(message=Message(role="assistant", content=words)), cost, 1.0)
 
     def stored(*keeps: KeepCall) -> tuple[str, float | None, int]:
-        told, _ = record(batch.pk, [], keeps, [])
+        before = LLMCall.objects.get(key="k").lost
+        told, lost = record(batch.pk, [], keeps, [])
         row = LLMCall.objects.get(key="k")
+        assert row.lost == before + lost, "the batch's count is that of its calls"
         return told["k"].message.content, row.cost, row.open
 
     record(batch.pk, [begin, begin], [], [])

@@ -135,7 +135,7 @@ def record(
     _land([(wish.key, wish.cost) for wish in beside], answered=1)
     _fail(fails)
     lost = sum(known.get(key, NOTHING).open for key in [wish.key for wish in new] + [wish.key for wish in fails])
-    lost += sum(max(known.get(wish.key, NOTHING).open - 1, 0) for wish in keeps)
+    lost += sum(max(known.get(key, NOTHING).open - 1, 0) for key in heard)
     given = {key: wish.reply for key, wish in first.items()}
     return given | found_of({wish.key for wish in beside} - given.keys()), lost
 
