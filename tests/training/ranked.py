@@ -1,4 +1,4 @@
-"""An RL job on one process, or on two that call `one_of_two`.
+"""An RL job on one process, on two that call `one_of_two`, or `torchrun ... -m tests.training.ranked FOLDER MODEL WAY`.
 
 Leaves `model/`. An untrained model solves nothing, so what it happens to write earns something here.
 """
@@ -6,6 +6,7 @@ Leaves `model/`. An untrained model solves nothing, so what it happens to write 
 from __future__ import annotations
 
 import os
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -96,3 +97,7 @@ def one_of_two(
     os.environ |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
     os.environ |= {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true"}
     main(folder, model_folder, way, sharding, resume=resume == "resume")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), *sys.argv[2:4])

@@ -1,5 +1,6 @@
 """Two processes learn what one does: the same attempts, advantages over all of them, the same weights; as copies of the
-model, and with the model spread over them (FSDP2 on gloo). They are forked from one that has loaded torch."""
+model, and with the model spread over them (FSDP2 on gloo). They are forked from one that has loaded torch, but for
+two that torchrun starts, as docs/training.md says."""
 
 from __future__ import annotations
 
@@ -7,6 +8,8 @@ import multiprocessing
 import os
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,15 @@ from training.step_record import read_rollouts  # noqa: E402
 
 RANKS = multiprocessing.get_context("forkserver")
 RANKS.set_forkserver_preload([ranked.__name__])
+
+
+def trained_by_torchrun(folder: Path, model: str, way: str) -> Path:
+    folder.mkdir()
+    command = [sys.executable, "-m", "torch.distributed.run", "--nnodes", "1", "--nproc-per-node", "2", "--standalone"]
+    command += ["-m", ranked.__name__, str(folder), model, way]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
+    subprocess.run(command, cwd=Path(__file__).parents[2], env=environment, check=True, timeout=600)
+    return folder
 
 
 def trained_by_two(folder: Path, model: str, *how: str) -> Path:
@@ -88,7 +100,9 @@ def require_same_weights(one: Path, two: Path) -> None:
 def test_two_processes_learn_what_one_does(
     tmp_path: Path, model: str, ones: dict[str, Path], way: str, sharding: str
 ) -> None:
-    one, two = ones[way], trained_by_two(tmp_path / "2", model, way, sharding)
+    one, plain = ones[way], (way, sharding) == ("whole", "copies")
+    folder = tmp_path / "2"
+    two = trained_by_torchrun(folder, model, way) if plain else trained_by_two(folder, model, way, sharding)
     for step in (1, 2, 3):
         assert attempts(one, step) == attempts(two, step)
     require_same_weights(one, two)

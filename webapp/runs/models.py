@@ -38,8 +38,8 @@ class TrainingJob(models.Model):
 
     A claim issues the next `attempt`; every later write of a worker names it, and a stale one gets 409. `wish` is what
     a person asked of a running job, `reason` why it is paused or waits, `lost` how often its worker was lost since a
-    person queued it, `calls_allowed` how many requests to LLM roles it has, `despite_memory`
-    that its estimate of memory keeps it from no worker, `result` the last attempt's evaluations.
+    person queued it, `calls_allowed` how many requests to LLM roles it has, `despite_memory` that its
+    estimate of memory keeps it from no worker, `result` the last attempt's evaluations.
     Nobody takes a queued job before `lease_until`.
     `advanced_at` is when a number of a further step was last taken in.
     `worker` is the public id of the one that holds it, `doubt` why what it reported is not believed, until a person
