@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 
 def decided(page: Page, before: str) -> None:
     page.wait_for_function("(before) => location.pathname !== before", arg=before)
+    page.wait_for_load_state()
     page.wait_for_selector("[data-rows], #item, .stats")
 
 

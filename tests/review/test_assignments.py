@@ -24,7 +24,7 @@ from webapp.review.task_gate import task_tag
 from webapp.scenarios.models import Task
 
 
-def pulled(user: User, queue: ReviewQueue, **more: bool) -> Assignment:
+def pulled(user: User, queue: ReviewQueue, **more: int) -> Assignment:
     row = pull_next(user, queue, **more)
     assert row is not None
     return row
@@ -135,9 +135,10 @@ def test_a_person_resumes_what_they_hold_and_one_more_is_held_ahead() -> None:
     queue = seed.queue(maker)
     first = pulled(ann, queue)
     assert pulled(ann, queue).pk == first.pk
-    ahead = pulled(ann, queue, ahead=True)
+    ahead = pulled(ann, queue, ahead_of=first.item_id)
     assert ahead.pk != first.pk
-    assert pulled(ann, queue, ahead=True).pk == ahead.pk, "never a third"
+    assert pulled(ann, queue, ahead_of=first.item_id).pk == ahead.pk, "never a third"
+    assert pulled(ann, queue, ahead_of=ahead.item_id).pk == first.pk, "never the one in hand, whichever came first"
 
 
 @pytest.mark.django_db

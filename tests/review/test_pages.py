@@ -101,7 +101,7 @@ def test_a_decision_and_the_next_item_ask_the_database_few_times() -> None:
     client = client_of(ann)
     address = client.post(f"/review/{queue.pk}/next/")["Location"]
     with CaptureQueriesContext(connection) as ahead:
-        assert client.post(f"/review/{queue.pk}/ahead/").json()["url"] != address
+        assert client.post(f"{address}ahead/").json()["url"] != address
     fields = form_of(client, address)
     with CaptureQueriesContext(connection) as decided:
         answer = client.post(f"{address}decide/", {**fields, "verdict": "approve", "scripted": "1"})
@@ -273,7 +273,7 @@ def test_the_next_item_is_fetched_ahead_without_its_time_beginning() -> None:
     client = client_of(ann)
     first = client.post(f"/review/{queue.pk}/next/")["Location"]
     client.get(first)
-    told = client.post(f"/review/{queue.pk}/ahead/").json()
+    told = client.post(f"{first}ahead/").json()
     assert client.get(f"{told['url']}?ahead=1").status_code == 200
     assert Assignment.objects.get(pk=told["assignment"]).shown_at is None
     answer = client.post(f"{first}decide/", {**form_of(client, first), "verdict": "approve", "scripted": "1"})

@@ -29,8 +29,6 @@ from webapp.review.models import (
     ReviewQueue,
 )
 
-MOST_HELD = 2
-"""The item in hand, and the next one that the page fetches ahead."""
 GOLD_OVERLAP = 30_000
 LAPSED_AT_ONCE = 100
 CHANCE = random.SystemRandom()
@@ -65,11 +63,11 @@ def works(user: Any, roles: Collection[str], members: Collection[int]) -> bool:
 
 
 @transaction.atomic
-def pull_next(user: Any, queue: ReviewQueue, *, ahead: bool = False) -> Assignment | None:
+def pull_next(user: Any, queue: ReviewQueue, *, ahead_of: int | None = None) -> Assignment | None:
     """The person's next item, held for them from now on; None where nothing is left for them.
 
-    One that they hold already comes first; `ahead` pulls one more, which the page fetches before it is asked for.
-    Raises Conflict: it is not theirs to work.
+    One that they hold already comes first. `ahead_of` is the key of the item in hand: at most one more than that is
+    held, which the page fetches before it is asked for. Raises Conflict: it is not theirs to work.
     """
     require_worker(user, queue)
     lapse(queue)
@@ -77,10 +75,11 @@ def pull_next(user: Any, queue: ReviewQueue, *, ahead: bool = False) -> Assignme
     if any(row.item.state != ReviewItemState.OPEN for row in held):
         _let_go(user, queue)
         held = _held_by(user, queue)
-    if held and not ahead:
+    if held and ahead_of is None:
         return _extended(held[0])
-    if len(held) >= MOST_HELD:
-        return held[MOST_HELD - 1]
+    others = [row for row in held if row.item_id != ahead_of]
+    if others:
+        return others[0]
     item = _next_item(user, queue)
     return None if item is None else _hold(user, item)
 

@@ -61,8 +61,8 @@ def pull(request: HttpRequest, pk: int) -> HttpResponse:
 @access("review")
 @require_POST
 def pull_ahead(request: HttpRequest, pk: int) -> HttpResponse:
-    """Hold the item after the one in hand, for the page to fetch before it is asked for."""
-    held = assignments.pull_next(request.user, get_object_or_404(ReviewQueue, pk=pk), ahead=True)
+    """Hold the item after the one in hand (`pk`), for the page to fetch before it is asked for."""
+    held = assignments.pull_next(request.user, find_item(pk).queue, ahead_of=pk)
     if held is None:
         return JsonResponse({"url": None})
     return JsonResponse({"url": reverse("review:item", args=[held.item_id]), "assignment": held.pk})
