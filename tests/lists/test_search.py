@@ -56,6 +56,7 @@ def test_each_kind_is_found_by_a_word_and_leads_to_a_page_that_is_there(everythi
     for kind in kinds:
         assert client.get(hits[kind][0].url).status_code == 200, kind
     assert found(admin, "quixotic nothing-like-it") == {}
+    assert set(found(admin, "quixotics")) == set(found(admin, "quixoticies")) == kinds, "a plural finds one too"
 
 
 def test_what_is_found_is_text(everything: None, client: Client, ada: User) -> None:

@@ -18,6 +18,7 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review import assignments, queues, transfers
 from webapp.review.assignments import pull_next
 from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.forms import SendForm
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewQueue
 from webapp.review.queue_fill import fill
 from webapp.review.task_gate import task_tag
@@ -168,6 +169,12 @@ def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
     for to, words in ((viewer, "does not work"), (ann, "have this item already")):
         with pytest.raises(Conflict, match=words):
             transfers.send(ann, row.pk, to)
+    program = seed.named("gpu-worker", "operator")
+    program.set_unusable_password()
+    program.save()
+    offered = {name for _, name in SendForm(queue, ann).fields["to"].choices}
+    assert {bob.username, eve.username} <= offered, "people"
+    assert not {program.username, ann.username, viewer.username} & offered, "no program, not oneself"
     transfers.send(ann, row.pk, bob, "You know this desk.")
     assert pull_next(eve, queue) is None
     assert pull_next(ann, queue) is None

@@ -11,10 +11,11 @@ from webapp.accounts.models import User
 from webapp.errors import Conflict
 from webapp.review import assignments, transfers
 from webapp.review.decisions import DecisionChoice, decide, undo
-from webapp.review.models import Assignment, QueueItem, ReviewDecision
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewKind
 from webapp.review.queue_fill import fill
 from webapp.review.queues import QueueSettings, change_queue
 from webapp.review.task_gate import task_tag
+from webapp.review.verdicts import reason_labels
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db
@@ -203,7 +204,9 @@ def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() ->
     judge(ann, task, CHANGES, assignments.pull_next(ann, queue))
     told = f"/review/history/?queue={queue.pk}&verdict=request_changes&by={ann.username}"
     assert "Check 1 takes anything." not in client_of(bob).get("/review/history/").content.decode()
-    assert "Check 1 takes anything." in client_of(adjudicator).get(told).content.decode()
+    shown = client_of(adjudicator).get(told).content.decode()
+    assert "Check 1 takes anything." in shown
+    assert reason_labels(ReviewKind.TASK, CHANGES.reasons)[0] in shown.split("<tbody>")[1], "and why, as it was chosen"
     assert "Check 1 takes anything." in client_of(ann).get(told).content.decode()
     assert "Check 1 takes anything." not in client_of(ann).get(told + "x").content.decode()
     page = client_of(adjudicator).get(f"/review/{queue.pk}/").content.decode()

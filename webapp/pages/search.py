@@ -98,12 +98,19 @@ def read_query(text: str, user: Any) -> SearchQuery:
     """A query out of what somebody typed; `>` at its beginning asks for pages and commands alone."""
     text = " ".join(text.replace("\x00", "").split())[:TEXT_CHARS]
     commands = text.startswith(">")
-    words = tuple(text.lstrip("> ").upper().split()[:MOST_WORDS])
+    words = tuple(_singular(word) for word in text.lstrip("> ").upper().split()[:MOST_WORDS])
     number = whole_number(words[0].lstrip("#"), 1, LARGEST_ID) if len(words) == 1 else None
     named = ("", 0)
     if len(words) == 2 and words[0] in NAMES:
         named = (NAMES[words[0]], whole_number(words[1].lstrip("#"), 1, LARGEST_ID) or 0)
     return SearchQuery(text, words, number, commands, user, named if named[1] else ("", 0))
+
+
+def _singular(word: str) -> str:
+    """A word without what makes an English plural: "AUDITS" finds "audit" too, and still everything with "audits"."""
+    if len(word) <= SHORTEST + 1 or not word.endswith("S") or word.endswith("SS"):
+        return word
+    return word[:-3] if word.endswith("IES") and len(word) > SHORTEST + 3 else word[:-1]
 
 
 def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:

@@ -200,7 +200,15 @@ def history(request: HttpRequest) -> HttpResponse:
     asked |= {"verdict": verdict, "undone_at": None, "gold_right": None} if verdict else {}
     may_undo_all = getattr(request.user, "role", "") in ADJUDICATORS
     page = keyset(request, rows.filter(**asked))
-    lines = [(row, verdict_label(row.kind, row.verdict), subject_page(row.kind, row.subject_id)) for row in page.rows]
+    lines = [
+        (
+            row,
+            verdict_label(row.kind, row.verdict),
+            reason_labels(row.kind, row.reasons),
+            subject_page(row.kind, row.subject_id),
+        )
+        for row in page.rows
+    ]
     return render(
         request,
         "review/history.html",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.db.models import Q
 from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
@@ -110,10 +112,12 @@ class SendForm(forms.Form):
         self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
 
 
-_COLLEAGUES = KeptQuery[User](
+_COLLEAGUES = KeptQuery[
+    User
+](
     lambda: (
         User.objects.filter(is_active=True, role__in=REVIEWERS)
-        .exclude(pk=Given("sender"))
+        .exclude(Q(pk=Given("sender")) | Q(password__startswith=UNUSABLE_PASSWORD_PREFIX))  # programs' accounts
         .only("username", "role", "is_active")
         .order_by("username")[:500]
     )
