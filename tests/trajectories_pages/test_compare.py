@@ -163,6 +163,13 @@ def test_below_a_selection_it_stands_how_its_attempts_ended_and_whether_they_can
     assert told(first) == "1 ✓solved", "of one it goes without saying"
 
 
+def test_attempts_whose_checks_were_not_followed_are_named(reader, pair):
+    first, second = pair
+    assert "No ▲ ▼ for" not in text(reader.get(ids(first, second)))
+    Trajectory.objects.filter(pk=second.pk).update(matrix_hash="other checks")
+    assert f"No ▲ ▼ for {second.pk}: the checks were not asked" in words(text(reader.get(ids(first, second))))
+
+
 def test_ticked_rows_lead_to_a_link_that_stays(reader, pair):
     first, second = pair
     answer = reader.get(f"{PAGE}?ids={first.pk}&ids={second.pk}")

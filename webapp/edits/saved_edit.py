@@ -95,6 +95,7 @@ def _prepared(
         progress(number, len(lines), "Saving")
         proposed, start = prepared(sandbox, proposed_task(edit, tasks[line.task_id], program))
         found.append((line, proposed, start))
+    progress(len(lines), len(lines), "Saving")
     if edit.initial_id is None or edit.kind == EditKind.PROGRAM:
         return found
     for _, proposed, _ in found:

@@ -9,6 +9,7 @@ from itertools import accumulate
 
 from django.urls import reverse
 
+from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import StepKind, Trajectory
 from webapp.trajectories.replay.matrix_grid import Flip
 from webapp.trajectories.side_by_side import queries
@@ -128,6 +129,11 @@ class Comparison:
     def revisions(self) -> list[int]:
         """The numbers of the revisions that were attempted."""
         return sorted({row.attempted.number for row in self.attempts})
+
+    @property
+    def unfollowed(self) -> list[int]:
+        """Attempts without ▲ and ▼: their checks were not asked after each step, or were others then."""
+        return [row.pk for row in self.attempts if not is_fresh(row)]
 
     @property
     def answers_differ(self) -> bool:
