@@ -20,13 +20,14 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser
 
     from synthesis.runtime import Sandbox
+    from tests.fixtures.installation import Installation
 
 SERVERS = TestServers()
 SET_APART = {"slow", "kill", "browser"}
 """Marks of tests that `make test` leaves out."""
 LONGEST = (
-    "test_training_kill.py",
     "test_readme.py",
+    "test_training_kill.py",
     "test_kill_stack.py",
     "test_worker_end_to_end.py",
     "test_lists.py",
@@ -188,6 +189,26 @@ def site_process(django_db_setup: None, tmp_path_factory: pytest.TempPathFactory
 
     with site(tmp_path_factory.mktemp("site")) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
+    """What `make run` starts, on one home for all that shake or measure one: each leaves it stopped, or well."""
+    from tests.fixtures.installation import Installation
+
+    found = Installation(tmp_path_factory.mktemp("stack"))
+    yield found
+    found.stop()
+
+
+@pytest.fixture
+def filled_home(installation: Installation) -> Path:
+    """That home, stopped, with the demo's content and no job under way."""
+    if installation.running is None:
+        installation.start()
+        installation.end_first_audit()
+    installation.stop()
+    return installation.home.path
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ record.
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import os
 import signal
@@ -127,7 +128,8 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault(*THREADS_WAIT)
-    import torch
+    with _not_collected():
+        import torch
 
     if job.threads:
         torch.set_num_threads(job.threads)
@@ -137,9 +139,10 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         return _evaluate(folder, job, job.config, writer, stopped, wall)
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
-    from training import job_setup
-    from training.reports import open_report
-    from training.trainer_callbacks import save_final
+    with _not_collected():
+        from training import job_setup
+        from training.reports import open_report
+        from training.trainer_callbacks import save_final
 
     config = job.config.model_dump(mode="json")
     report = open_report(job.config.report_to, folder, config) if writer is not None else None
@@ -167,6 +170,17 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         (folder / RESULT).write_text(json.dumps(result, indent=1), encoding="utf-8")
         writer.event(trainer.state.global_step, "info", _ENDED[ended], ended=ended)
     return _EXITS[ended]
+
+
+@contextlib.contextmanager
+def _not_collected() -> Iterator[None]:
+    """For the block, what it loads is not looked through for garbage, nor later: a million objects that stay."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def _require_kind(job: JobFile, kind: str) -> None:

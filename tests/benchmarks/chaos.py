@@ -1,6 +1,7 @@
 """Whether anything is lost or doubled while processes of a running installation are killed all the time.
 
     python -m tests.benchmarks.chaos --json [--minutes 5] [--interval 2] [--seed 0] [--only KIND,...] [--themes 6]
+        [--attempts 12]
 
 An installation as `make run` starts it, in a folder of its own, works in rounds: a batch of the bundled themes whose
 LLM calls a scripted provider answers, rollouts at a task beside it (by a model over HTTP, a noisy reference, chance),
@@ -38,8 +39,8 @@ from typing import TYPE_CHECKING, Any
 import psycopg
 
 from tests.benchmarks.chaos_parts.victims import KINDS, Killer
+from tests.fixtures.installation import Installation
 from tests.fixtures.llm import Request, Scripted, llm_server
-from tests.stack.test_kill import Run
 from webapp.stack.valkey import Valkey
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ WHERE c.state = 'sent' AND i.state = 'running' AND i.claim = j.attempt AND c.upd
 class InFlight:
     """How many LLM calls are under way; while the database is away, as many as there were before."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Installation) -> None:
         self.run = run
         self.connection: psycopg.Connection[Any] | None = None
         self.known = 0
@@ -113,7 +114,7 @@ def tell(words: str) -> None:
     print(time.strftime("%H:%M:%S"), words, file=sys.stderr, flush=True)
 
 
-def connect_django(run: Run) -> None:
+def connect_django(run: Installation) -> None:
     """Let this process work as one of the installation's own."""
     os.environ |= {
         **run.environment(),
@@ -165,10 +166,10 @@ def disturb(rounds: list[Rounds], killer: Killer, minutes: float, interval: floa
         thread.join()
 
 
-def measure(run: Run, given: argparse.Namespace, url: str) -> dict[str, Any]:
+def measure(run: Installation, given: argparse.Namespace, url: str) -> dict[str, Any]:
     from tests.benchmarks.chaos_parts.work import Making, Training
 
-    making = Making(given.themes, url, f"http://127.0.0.1:{run.port}")
+    making = Making(given.themes, given.attempts, url, f"http://127.0.0.1:{run.port}")
     streams: list[Stream] = [making, *([] if given.without_training else [Training()])]
     rounds = [Rounds(stream) for stream in streams]
     for one in rounds:
@@ -223,6 +224,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="kinds of processes, with commas between")
     parser.add_argument("--themes", type=int, default=6)
+    parser.add_argument("--attempts", type=int, default=12, help="of each of the three policies of a round")
     parser.add_argument("--patience", type=float, default=300.0, help="seconds in which work that is left alone ends")
     parser.add_argument("--without-training", action="store_true")
     parser.add_argument("--keep", type=Path, help="keep the installation, with its logs, in this new folder")
@@ -232,7 +234,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="chaos-") as folder:
         place = given.keep or Path(folder)
         place.mkdir(parents=True, exist_ok=True)
-        run = Run(
+        run = Installation(
             place,
             "tests.batches.engine.stack",
             ENVARIUM_JOB_LEASE_SECONDS=str(LEASE_S),

@@ -1,12 +1,13 @@
 """What an installation holds when nobody asks anything of it, beside one bare process of the same code.
 
-    python -m tests.benchmarks.rest --json [--seconds 30] [--settle 75] [--unused | --small]
+    python -m tests.benchmarks.rest --json [--seconds 30] [--settle 75] [--unused | --small] [--home FOLDER]
 
 Starts `make run` on a home and a port of its own, waits until its clock has had everything done once that it does every
 minute, and looks at all processes below it: memory as PSS (what is shared is counted once, in parts), their number, and
 the share of one core that they use together. Then the site is used (pages, a rollout, an import that compares themes)
 and left alone again: `after_use` is what that leaves behind. `references` are a bare Python and one that has loaded the
-site's code, measured meanwhile. `--unused` leaves the use out, `--small` also waits for next to nothing.
+site's code, measured meanwhile. `--unused` leaves the use out, `--small` also waits for next to nothing. `--home` is
+one that is there already (and that nothing runs on), in place of a new one.
 The last line of output is one JSON object.
 """
 
@@ -26,8 +27,9 @@ from typing import Any
 import httpx
 import psutil
 
+from tests.fixtures.installation import Installation
 from tests.fixtures.processes import ROOT, wait_for
-from tests.stack.test_kill import Run
+from webapp.stack.home import Home
 from webapp.stack.valkey import Valkey
 
 WANTED_MIB = 900
@@ -63,14 +65,14 @@ def role(process: psutil.Process, services: dict[int, str]) -> str:
     return "supervisor"
 
 
-def services(run: Run) -> dict[int, str]:
+def services(run: Installation) -> dict[int, str]:
     found = {}
     for record in run.home.records.glob("*.json"):
         found[int(json.loads(record.read_text())["pid"])] = record.stem
     return found
 
 
-def family(run: Run) -> list[psutil.Process]:
+def family(run: Installation) -> list[psutil.Process]:
     assert run.running
     return [psutil.Process(run.running.pid), *run.children()]
 
@@ -83,7 +85,7 @@ def processor_seconds(process: psutil.Process) -> float:
         return 0.0
 
 
-def rest(run: Run, seconds: float) -> dict[str, Any]:
+def rest(run: Installation, seconds: float) -> dict[str, Any]:
     """What all processes of the run hold and use over that time."""
     before, began = {process.pid: processor_seconds(process) for process in family(run)}, time.monotonic()
     time.sleep(seconds)
@@ -104,12 +106,12 @@ def rest(run: Run, seconds: float) -> dict[str, Any]:
     return {**total, "by_role": dict(sorted(roles.items()))}
 
 
-def is_idle(run: Run) -> bool:
+def is_idle(run: Installation) -> bool:
     """Whether no background job is left of what the start, or the use, began."""
     return run.execute("select count(*) from jobs_job where state in ('queued', 'running')") == [(0,)]
 
 
-def environment(run: Run) -> dict[str, str]:
+def environment(run: Installation) -> dict[str, str]:
     """What a program needs to stand beside the running site."""
     return {
         **run.environment(),
@@ -120,7 +122,7 @@ def environment(run: Run) -> dict[str, str]:
     }
 
 
-def references(run: Run) -> dict[str, float]:
+def references(run: Installation) -> dict[str, float]:
     found = {}
     for name, code in REFERENCES.items():
         with subprocess.Popen(
@@ -137,7 +139,7 @@ def references(run: Run) -> dict[str, float]:
     return found
 
 
-def use(run: Run) -> None:
+def use(run: Installation) -> None:
     """Look at every list as a person does, and let each queue work."""
     url = f"http://127.0.0.1:{run.port}"
     with httpx.Client(base_url=url, follow_redirects=True, timeout=60) as client:
@@ -180,9 +182,10 @@ def work() -> None:
     wait_for(lambda: Batch.objects.get(pk=batch.pk).state == "done", seconds=240, what="the batch")
 
 
-def measure(seconds: float, settle: float, used: bool) -> dict[str, Any]:
+def measure(seconds: float, settle: float, used: bool, home: Path | None) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="rest-") as folder:
-        run = Run(Path(folder))
+        run = Installation(Path(folder))
+        run.home = Home(home) if home else run.home
         began = time.monotonic()
         run.start()
         ready = time.monotonic() - began
@@ -207,6 +210,7 @@ def main() -> dict[str, Any]:
     parser.add_argument("--settle", type=float, default=75, help="seconds to wait before each measurement")
     parser.add_argument("--unused", action="store_true", help="measure before any use only")
     parser.add_argument("--small", action="store_true", help="two seconds each, unused: whether it runs at all")
+    parser.add_argument("--home", type=Path, help="start this one, not a new one")
     parser.add_argument("--work", action="store_true", help="use the site of DATABASE_URL")
     options = parser.parse_args()
     if options.work:
@@ -214,7 +218,7 @@ def main() -> dict[str, Any]:
         return {}
     seconds, settle = (2.0, 2.0) if options.small else (options.seconds, options.settle)
     found = {
-        **measure(seconds, settle, used=not (options.unused or options.small)),
+        **measure(seconds, settle, not (options.unused or options.small), options.home),
         "wanted_mib": WANTED_MIB,
         "load": [round(value, 1) for value in os.getloadavg()],
     }

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
+import runpy
 import shlex
 import subprocess
 import sys
@@ -30,7 +32,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         {"efficiency", "of_floor", "floor_s", "rss_growth_mib"},
     ),
     "chaos": (
-        "--minutes 0.15 --themes 1 --without-training",
+        "--minutes 0.05 --only job,zygote --themes 1 --attempts 2 --without-training",
         {"kills_by_kind", "lost", "doubled", "calls_repeated", "in_flight_at_kills", "recovered_s"},
     ),
     "curation": (
@@ -73,13 +75,41 @@ OURS = {"DJANGO_SETTINGS_MODULE", "ENVARIUM_SECRET_KEY"}
 """What this session set for itself. An installation that a benchmark starts seals keys with a secret of its own."""
 
 
+FORKED = {"engine", "learning", "sft_start", "training"}
+"""Those that load torch: they are forked from a process that has loaded it, and computed nothing."""
+LOADED = multiprocessing.get_context("forkserver")
+LOADED.set_forkserver_preload(["training.job_setup"])
+
+
 def called(module: str, arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", f"tests.benchmarks.{module}", "--json", *shlex.split(arguments)]
     environment = {name: value for name, value in os.environ.items() if name not in OURS}
     done = subprocess.run(command, cwd=HERE.parents[1], env=environment, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stderr[-3_000:]
-    said: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+    return last_object(done.stdout)
+
+
+def last_object(output: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(output.strip().splitlines()[-1])
     return said
+
+
+def run_here(module: str, arguments: str, folder: Path) -> None:
+    """What `python -m` does, with the output in files. In a process of its own."""
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        os.dup2(os.open(folder / name, os.O_WRONLY | os.O_CREAT), number)
+    for name in OURS:
+        os.environ.pop(name, None)
+    sys.argv = ["", "--json", *shlex.split(arguments)]
+    runpy.run_module(f"tests.benchmarks.{module}", run_name="__main__", alter_sys=True)
+
+
+def forked(module: str, arguments: str, folder: Path) -> dict[str, Any]:
+    process = LOADED.Process(target=run_here, args=(module, arguments, folder))
+    process.start()
+    process.join(900)
+    assert process.exitcode == 0, (folder / "stderr").read_text()[-3_000:]
+    return last_object((folder / "stdout").read_text())
 
 
 def test_no_benchmark_is_left_out() -> None:
@@ -94,10 +124,20 @@ def test_without_a_gpu_the_smoke_of_one_ends_with_3_and_a_sentence() -> None:
     assert done.stderr.strip().splitlines()[-1].startswith("There is no GPU here that torch can use")
 
 
-@pytest.mark.parametrize("module", SMALLEST)
-def test_it_comes_to_its_end_and_says_its_figures(module: str) -> None:
+@pytest.mark.xdist_group("one installation")
+def test_an_installation_at_rest(filled_home: Path) -> None:
+    arguments, promised = SMALLEST["rest"]
+    assert promised <= set(called("rest", f"{arguments} --home {shlex.quote(str(filled_home))}"))
+
+
+def together(module: str) -> list[pytest.MarkDecorator]:
+    return [pytest.mark.xdist_group("ranks")] if module in FORKED else []
+
+
+@pytest.mark.parametrize("module", [pytest.param(one, marks=together(one)) for one in SMALLEST if one != "rest"])
+def test_it_comes_to_its_end_and_says_its_figures(module: str, tmp_path: Path) -> None:
     arguments, promised = SMALLEST[module]
-    said = called(module, arguments)
+    said = forked(module, arguments, tmp_path) if module in FORKED else called(module, arguments)
     assert promised <= set(said)
     assert said.get("duplicates", 0) == said.get("gaps", 0) == 0
     assert said.get("lost", 0) == said.get("doubled", 0) == 0, said

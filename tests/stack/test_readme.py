@@ -9,13 +9,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.benchmarks.databases import own_database
+from tests.fixtures.processes import test_database_url
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
@@ -54,22 +53,22 @@ def elsewhere(command: str) -> str:
     return next((proof for name, proof in ELSEWHERE.items() if begun.startswith(name)), "")
 
 
-HELP = """
+ONE_BY_ONE = """
 import contextlib, io, json, runpy, sys
 told = []
-for first, second in json.load(sys.stdin):
-    said, code = io.StringIO(), None
-    module = second if first == "-m" else ""
-    sys.argv = [*([module] if module else [first, second]), "--help"]
-    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+for words in json.load(sys.stdin):
+    said, failed, code = io.StringIO(), io.StringIO(), 0
+    module = words[1] if words[0] == "-m" else ""
+    sys.argv = words[1:] if module else words
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(failed):
         try:
-            runpy.run_module(module, None, "__main__", True) if module else runpy.run_path(first, None, "__main__")
+            runpy.run_module(module, None, "__main__", True) if module else runpy.run_path(words[0], None, "__main__")
         except SystemExit as end:
             code = end.code or 0
-    told.append((code, said.getvalue()))
+    told.append((code, said.getvalue(), failed.getvalue()))
 print(json.dumps(told))
 """
-"""Asks each command for its help, as Python runs it, but in one process: torch and Django are loaded once."""
+"""Runs commands (the words behind `python`) as Python does, but in one process: torch and Django are loaded once."""
 EVERY = list(dict.fromkeys(found for page in PAGES for found in commands(page.read_text(encoding="utf-8"))))
 HERE = [one for one in EVERY if not elsewhere(one)]
 
@@ -91,33 +90,39 @@ def checkout(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
 
 
 @pytest.fixture
-def with_content(checkout: tuple[Path, dict[str, str]]) -> Iterator[tuple[Path, dict[str, str]]]:
+def with_content(checkout: tuple[Path, dict[str, str]], transactional_db: None) -> tuple[Path, dict[str, str]]:
     """The same with a database that holds the demo's content, and with files to import."""
     from tests.importing import samples
+    from tests.starter.loaded_demo import require_demo_loaded_once
     from tests.taxonomy.samples import server
 
     folder, environment = checkout
-    with own_database("readme") as url:
-        environment = environment | {"DATABASE_URL": url}
-        for first in ("migrate -v 0", "demo"):
-            run(folder, environment, f".venv/bin/python manage.py {first}")
-        files = {
-            "env_metadata.json": [samples.environment()],
-            "rl_scenarios.json": [samples.scenario()],
-            "trajectories.json": [samples.run([samples.CLOSE], 0.6667)],
-        }
-        for name, records in files.items():
-            (folder / name).write_text(json.dumps(records), encoding="utf-8")
-        (folder / "servers.jsonl.gz").write_bytes(gzip.compress(json.dumps(server()).encode() + b"\n"))
-        yield folder, environment
+    require_demo_loaded_once(folder)
+    files = {
+        "env_metadata.json": [samples.environment()],
+        "rl_scenarios.json": [samples.scenario()],
+        "trajectories.json": [samples.run([samples.CLOSE], 0.6667)],
+    }
+    for name, records in files.items():
+        (folder / name).write_text(json.dumps(records), encoding="utf-8")
+    (folder / "servers.jsonl.gz").write_bytes(gzip.compress(json.dumps(server()).encode() + b"\n"))
+    return folder, environment | {"DATABASE_URL": test_database_url()}
 
 
-def run(folder: Path, environment: dict[str, str], command: str) -> str:
+def run(folder: Path, environment: dict[str, str], command: list[str], given: str = "") -> str:
     done = subprocess.run(
-        ["bash", "-c", command], cwd=folder, env=environment, capture_output=True, text=True, timeout=600
+        command, cwd=folder, env=environment, input=given, capture_output=True, text=True, timeout=900
     )
     assert done.returncode == 0, f"{command}\n{done.stdout[-1_000:]}\n{done.stderr[-2_000:]}"
     return done.stdout
+
+
+def told(folder: Path, environment: dict[str, str], commands: list[list[str]]) -> list[tuple[int, str, str]]:
+    """(exit status, output, errors) of each."""
+    said: list[tuple[int, str, str]] = json.loads(
+        run(folder, environment, [sys.executable, "-c", ONE_BY_ONE], json.dumps(commands))
+    )
+    return said
 
 
 def lines(path: Path) -> list[Any]:
@@ -133,11 +138,16 @@ def test_there_are_commands_and_few_are_proved_elsewhere() -> None:
 @pytest.mark.slow
 def test_every_command_runs_as_it_stands_there(with_content: tuple[Path, dict[str, str]]) -> None:
     folder, environment = with_content
-    said = {command: run(folder, environment, command) for command in HERE}
-    for command, told in said.items():
+    *most, last = HERE
+    words = [shlex.split(one, comments=True) for one in most]
+    assert {one[0] for one in words} == {".venv/bin/python"}
+    said = dict(zip(most, told(folder, environment, [one[1:] for one in words]), strict=True))
+    run(folder, environment, ["bash", "-c", last])
+    for command, (code, output, errors) in said.items():
+        assert code == 0, f"{command}\n{output[-1_000:]}\n{errors[-2_000:]}"
         if "--json" in command:
-            assert json.loads(told), command
-    audited = next(json.loads(told) for command, told in said.items() if " audit " in command)
+            assert json.loads(output), command
+    audited = next(json.loads(output) for command, (_, output, _) in said.items() if " audit " in command)
     assert (audited["tasks"], audited["green"], audited["nondeterministic"]) == (48, 48, 0)
     assert (audited["noop_max"], audited["reference_min"]) == (0, 1)
     assert audited["mutants_below_reference"] == audited["mutants"] >= 48
@@ -154,12 +164,8 @@ def test_what_is_not_run_here_takes_the_options_that_it_is_shown_with(checkout: 
     _, environment = checkout
     shown = [one for one in EVERY if elsewhere(one) and "python" in one.split()[0]]
     words = [shlex.split(one.replace("[", " ").replace("]", " "), comments=True)[1:] for one in shown]
-    asked = json.dumps([one[:2] for one in words])
-    done = subprocess.run(
-        [sys.executable, "-c", HELP], cwd=ROOT, env=environment, input=asked, capture_output=True, text=True
-    )
-    assert done.returncode == 0, done.stderr[-2_000:]
-    for command, given, (code, told) in zip(shown, words, json.loads(done.stdout), strict=True):
-        assert code == 0, f"{command} --help: {told}"
-        unknown = [word for word in given[2:] if word.startswith("--") and word not in told]
+    helps = told(ROOT, environment, [[*one[:2], "--help"] for one in words])
+    for command, given, (code, output, errors) in zip(shown, words, helps, strict=True):
+        assert code == 0, f"{command} --help: {errors}"
+        unknown = [word for word in given[2:] if word.startswith("--") and word not in output]
         assert not unknown, f"{command}: {unknown}"

@@ -23,7 +23,7 @@ from tests.live.test_site import cookie, read
 from webapp.accounts.models import Role, User
 from webapp.events.services import publish
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow]
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.slow, pytest.mark.xdist_group("web processes")]
 
 
 class Tier:

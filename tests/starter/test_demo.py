@@ -1,13 +1,8 @@
-"""`manage.py demo` loads the starter set once; a second call changes nothing."""
+"""The starter set is loaded again at each start; `loaded_demo.py` has what `manage.py demo` makes of it."""
 
 from __future__ import annotations
 
-import io
-import json
-from pathlib import Path
-
 import pytest
-from django.core.management import call_command
 
 from synthesis.contracts import Reference
 from synthesis.runtime import Sandbox
@@ -17,35 +12,6 @@ from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of, save_reference
 from webapp.scenarios.services import Start, save_task
 from webapp.scenarios.starter_set import load_starter
-
-
-def demo() -> str:
-    out = io.StringIO()
-    call_command("demo", stdout=out)
-    return out.getvalue()
-
-
-@pytest.mark.slow
-@pytest.mark.django_db
-def test_the_demo_is_loaded_once(tmp_path: Path):
-    from webapp.environments.models import Environment, Finding
-    from webapp.trajectories.models import Score, Trajectory
-
-    environments, tasks, runs = load()
-    said = f"{len(environments)} environments, {len(tasks)} tasks, {len(runs)} trajectories"
-    assert said in demo()
-    assert not Finding.objects.exists()
-    assert set(Task.objects.values_list("do_nothing", flat=True)) == {0.0}
-    assert set(Trajectory.objects.values_list("replay", flat=True)) == {"identical"}
-    assert not Trajectory.objects.filter(matrix__isnull=True).exists()
-    counts = [model.objects.count() for model in (Environment, Task, Trajectory, Score)]
-    records = tmp_path / "train.jsonl"
-    call_command("export_sft", records, stderr=io.StringIO())
-    roles = [[one["role"] for one in json.loads(line)["messages"]] for line in records.read_text().splitlines()]
-    assert len(roles) == Trajectory.objects.filter(outcome="solved").count() >= 8, "they can be learnt from"
-    assert all(one[:3] == ["system", "user", "assistant"] for one in roles)
-    assert "nothing changed" in demo()
-    assert counts == [model.objects.count() for model in (Environment, Task, Trajectory, Score)]
 
 
 @pytest.mark.django_db

@@ -9,7 +9,6 @@ import pytest
 pytest.importorskip("torch")
 pytest.importorskip("trl")
 
-from tests.fixtures.processes import wait_for
 from tests.workers.training_support import (
     datasets,
     ended,
@@ -46,13 +45,31 @@ def site(transactional_db: None, site_process: str) -> str:
     return site_process
 
 
-def test_sft_then_rl_to_the_end(site: str, operator: User, tmp_path: Path) -> None:
+def test_what_cannot_be_trained_fails_in_words_and_the_worker_goes_on_with_sft_then_rl_to_the_end(
+    site: str, operator: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (tmp_path / "models/org/torn").mkdir(parents=True)
+    (tmp_path / "models/org/torn/config.json").write_text('{"model_type": "no-such-kind"}')
     lessons, tasks = datasets(operator)
+    waits, unknown, torn, broken = (supervised(operator, lessons, tasks, max_length=32) for _ in range(4))
+    for job, name in ((waits, "org/elsewhere"), (unknown, "nobody/knows"), (torn, "org/torn")):
+        TrainingJob.objects.filter(pk=job.pk).update(model=name)
     first = supervised(operator, lessons, tasks)
     second = reinforcement(operator, tasks, first)
     assert (first.state, second.state) == (TrainingState.QUEUED, TrainingState.VALIDATING)
-    with worker(site, operator, tmp_path / "w", "--until-idle", "--name", "anna") as running:
+    more = ("--hub", "nobody/knows", "--models", str(tmp_path / "models"))
+    with worker(site, operator, tmp_path / "w", "--until-idle", "--name", "anna", *more) as running:
+        for job, words in ((unknown, "cannot be fetched from Hugging Face"), (torn, "cannot be loaded")):
+            assert ended(job, running.log) == TrainingState.FAILED
+            assert words in job.error
+            assert (job.error_code, job.error_param) == ("input", "model")
+        assert ended(broken, running.log) == TrainingState.FAILED
+        assert "max_length" in broken.error
+        assert broken.error_code == "input"
         assert ended(first, running.log) == TrainingState.SUCCEEDED, (first.error, running.log.read_text())
+        assert fresh(waits).state == TrainingState.QUEUED
+        assert "can load org/elsewhere: start one" in waits.reason
         assert ended(second, running.log) == TrainingState.SUCCEEDED, (second.error, running.log.read_text())
         assert running.process.wait(60) == 0
     losses = series(first, "loss")
@@ -119,29 +136,3 @@ def test_handed_on_paused_resumed_and_cancelled_without_losing_a_step(
     assert list(begun) == [(0, "anna"), (handed_on, "bela"), (paused, "bela")]
     resumed = {event.data.get("resumed") for event in TrainingEvent.objects.filter(job=job)}
     assert {handed_on, paused} <= resumed
-
-
-def test_what_cannot_be_trained_fails_in_words_and_the_worker_lives(
-    site: str, operator: User, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
-    (tmp_path / "models/org/torn").mkdir(parents=True)
-    (tmp_path / "models/org/torn/config.json").write_text('{"model_type": "no-such-kind"}')
-    lessons, tasks = datasets(operator)
-    waits, unknown, torn, broken, good = (supervised(operator, lessons, tasks, max_length=32) for _ in range(5))
-    for job, name in ((waits, "org/elsewhere"), (unknown, "nobody/knows"), (torn, "org/torn")):
-        TrainingJob.objects.filter(pk=job.pk).update(model=name)
-    TrainingJob.objects.filter(pk=good.pk).update(config=good.config | {"max_length": 512})
-    more = ("--hub", "nobody/knows", "--models", str(tmp_path / "models"))
-    with worker(site, operator, tmp_path / "w", *more) as running:
-        for job, words in ((unknown, "cannot be fetched from Hugging Face"), (torn, "cannot be loaded")):
-            assert ended(job, running.log) == TrainingState.FAILED
-            assert words in job.error
-            assert (job.error_code, job.error_param) == ("input", "model")
-        assert fresh(waits).state == TrainingState.QUEUED
-        assert "can load org/elsewhere: start one" in waits.reason
-        assert ended(broken, running.log) == TrainingState.FAILED
-        assert "max_length" in broken.error
-        assert broken.error_code == "input"
-        assert ended(good, running.log) == TrainingState.SUCCEEDED, (good.error, running.log.read_text())
-        assert wait_for(lambda: running.process.poll() is None, what="a living worker")

@@ -1,6 +1,6 @@
-"""What a person does in the kill test, and what can be seen afterwards; each in a process of its own, as JSON.
+"""What a person does in the kill test, and what can be seen afterwards: asked a line each, answered in JSON.
 
-python -m tests.batches.engine.by_hand start | resume BATCH | again BATCH | seen BATCH
+python -m tests.batches.engine.by_hand, then lines of: start | resume BATCH | again BATCH | seen BATCH
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import django
 
 django.setup()
 
+from django.db import connections  # noqa: E402
 from django.db.models import Count, Sum  # noqa: E402
 
 from synthesis.pipeline import PIPELINE  # noqa: E402
@@ -72,10 +73,13 @@ def seen(pk: int) -> dict[str, Any]:
     }
 
 
-def main(act: str, *given: str) -> None:
+def main() -> None:
     acts = {"start": start, "resume": resume, "again": again, "seen": seen}
-    print(json.dumps(acts[act](*map(int, given))))
+    for line in sys.stdin:
+        act, *given = line.split()
+        connections.close_all()  # the server may have been another one then
+        print(json.dumps(acts[act](*map(int, given))), flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

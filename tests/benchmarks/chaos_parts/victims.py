@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import psutil
 
-from tests.stack.test_kill import Run
+from tests.fixtures.installation import Installation
 
 SERVICES = {
     "worker-llm": "worker-llm",
@@ -33,7 +33,7 @@ TAKING_CALLS = ("worker-llm", "job", "postmaster", "backend")
 _BACK = re.compile(r"^([\w-]+) is back after ([\d.]+) s$", re.MULTILINE)
 
 
-def below(run: Run, kind: str) -> list[psutil.Process]:
+def below(run: Installation, kind: str) -> list[psutil.Process]:
     """The processes of a kind that the supervisor did not start itself, at this moment."""
     if kind == "backend":
         return psutil.Process(run.child("postgres")).children()
@@ -64,7 +64,7 @@ class Killer:
     """Kills a process of a random kind at a time, and remembers which. `in_flight` tells what a kill may cost;
     `exposed` adds that up."""
 
-    run: Run
+    run: Installation
     luck: random.Random
     kinds: Sequence[str]
     in_flight: Callable[[], int]

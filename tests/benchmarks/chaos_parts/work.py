@@ -36,7 +36,6 @@ from webapp.runs.spec import DEMO_MODEL, NewJob
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
 
-ATTEMPTS = 12
 ANSWER_SECONDS = 300.0
 STEPS = 24
 T = TypeVar("T")
@@ -100,15 +99,15 @@ class Making:
 
     name = "making"
 
-    def __init__(self, count: int, model: str, site: str) -> None:
+    def __init__(self, count: int, attempts: int, model: str, site: str) -> None:
         self.count = count
         self.site = f"{site}/api/v1"
         self.answers: Counter[int] = Counter()
         model = f"{endpoint_at(model, max_concurrency=8, timeout_s=30).pk}/scripted-1"
         self.asked: list[dict[str, Any]] = [
-            {"policy": "model", "model": model, "attempts": ATTEMPTS},
-            {"policy": "noisy", "noise": 0.4, "attempts": ATTEMPTS, "seed": 1},
-            {"policy": "random", "attempts": ATTEMPTS, "seed": 1},
+            {"policy": "model", "model": model, "attempts": attempts},
+            {"policy": "noisy", "noise": 0.4, "attempts": attempts, "seed": 1},
+            {"policy": "random", "attempts": attempts, "seed": 1},
         ]
         self.token = token_of(User.objects.create_user("asker", role=Role.OPERATOR), "read", "synthesise")
 
