@@ -60,4 +60,6 @@ def test_held_out_reward_has_an_interval_by_its_deviation_over_tasks(client: Cli
     reach = stats.t.ppf(0.975, 39) * 0.1 / math.sqrt(40)
     assert (low, high) == pytest.approx((mean - reach, mean + reach), abs=0.002)
     MetricPoint.objects.filter(key__name="evaluation/reward_deviation").update(value=math.sqrt(mean * (1 - mean)))
-    assert interval()[1:] == pytest.approx(stats.binomtest(round(mean * 40), 40).proportion_ci(0.95, "wilson"), abs=0.02)
+    assert interval()[1:] == pytest.approx(
+        stats.binomtest(round(mean * 40), 40).proportion_ci(0.95, "wilson"), abs=0.02
+    )
