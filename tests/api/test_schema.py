@@ -16,6 +16,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.api import token_of
 from webapp.accounts.access import SCOPE_WORDS
 
+pytestmark = pytest.mark.slow  # loads Schemathesis
 load_all_checks()
 
 
@@ -53,7 +54,6 @@ def with_real_objects(case: Any, objects: dict[str, dict[str, Any]]) -> Any:
     return case
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["allowed", "forbidden"])
 def test_every_operation_answers_as_its_schema_says(live_site: str, mode: GenerationMode) -> None:
     from tests.web.addressed_rows import api_objects, objects

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
-from scipy.stats import t as student
 
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.markup import markup
@@ -65,6 +64,8 @@ def query(jobs: list[TrainingJob]) -> str:
 
 @pytest.mark.parametrize("count", range(2, 11))
 def test_an_interval_is_students(count: int) -> None:
+    from scipy.stats import t as student
+
     values = [0.1 * place**1.5 for place in range(count)]
     mean = sum(values) / count
     deviation = (sum((value - mean) ** 2 for value in values) / (count - 1)) ** 0.5

@@ -29,6 +29,7 @@ from training.policy import Trace
 from training.step import TooManyLost
 from training.step_record import read_rollouts
 
+pytestmark = pytest.mark.slow  # loads torch
 CFG = EvaluationJob(repeats=2, horizons=(1, 3), report_every=3)
 ROWS = small.rows(1)
 

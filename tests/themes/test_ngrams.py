@@ -6,9 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from scipy.sparse import hstack
-from sklearn.feature_extraction.text import HashingVectorizer
-from sklearn.preprocessing import normalize
 
 from synthesis.themes import ngrams
 
@@ -24,6 +21,10 @@ def texts(number: int) -> list[str]:
 
 
 def by_scikit_learn(given: list[str]) -> np.ndarray:
+    from scipy.sparse import hstack
+    from sklearn.feature_extraction.text import HashingVectorizer
+    from sklearn.preprocessing import normalize
+
     kinds = (("word", (1, 2)), ("char_wb", ngrams.LETTERS))
     parts = [
         HashingVectorizer(analyzer=kind, ngram_range=sizes, n_features=2**20, alternate_sign=False).transform(given)

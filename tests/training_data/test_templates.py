@@ -14,6 +14,7 @@ from tests.training_data.talks import talk
 
 pytest.importorskip("transformers")
 pytest.importorskip("tokenizers")
+pytestmark = pytest.mark.slow  # loads torch
 TRL = importlib.util.find_spec("trl")
 TEMPLATES = Path((TRL.submodule_search_locations or [""])[0]) / "chat_templates" if TRL else Path("nowhere")
 

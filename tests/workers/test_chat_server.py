@@ -23,6 +23,7 @@ from training import chat_server
 from training.chat_server import ChatModel, RefusedChat, handler_of
 from training.policy import Generation
 
+pytestmark = pytest.mark.slow  # loads torch
 TOOL = {"name": "find_day", "description": "Finds a day.", "parameters": {"type": "object", "properties": {}}}
 ASKED: dict[str, Any] = {
     "model": "m",

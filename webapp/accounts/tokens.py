@@ -17,11 +17,13 @@ from synthesis.errors import InputError
 from webapp.accounts.access import SCOPE_WORDS, SCOPES, may
 from webapp.accounts.models import ApiToken, User
 from webapp.accounts.services import audit
+from webapp.database.kept_sql import Given, KeptQuery
 
 MARK = "envr"
 ANOTHER = "Make another one on the page of your account."
 DAYS, MOST_DAYS = 90, 365
 USED_EVERY = timedelta(minutes=1)
+_TOKEN = KeptQuery[ApiToken](lambda: ApiToken.objects.select_related("user").filter(prefix=Given("prefix")))
 NOBODY = hashlib.sha256(secrets.token_bytes(32)).hexdigest()
 """What the secret of an unknown prefix is compared with, so that it takes as long as a known one."""
 
@@ -107,7 +109,7 @@ def find_token(text: str) -> ApiToken | Refusal:
     prefix, _, secret = rest.partition("_")
     if mark != MARK or not (prefix.isascii() and prefix.isalnum()) or not (secret.isascii() and secret.isalnum()):
         return unknown
-    token = ApiToken.objects.select_related("user").filter(prefix=prefix[:12]).first()
+    token = _TOKEN.first(prefix=prefix[:12])
     fits = hmac.compare_digest(token.hash if token else NOBODY, digest(secret))
     if token is None or not fits or token.prefix != prefix:
         return unknown
