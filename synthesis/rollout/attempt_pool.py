@@ -12,6 +12,7 @@ from synthesis.contracts import Attempt
 from synthesis.rollout.attempt_log import AttemptFollower, OnActed, OnStart, OnStep
 from synthesis.rollout.episode import attempt
 from synthesis.rollout.plan import Plan
+from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Sandbox
 
 THREADS = 8
@@ -34,8 +35,9 @@ async def run_attempts(
     state that the episode begins in, `on_step(plan, step)` after each step; within an attempt in order.
     `on_acted(plan)` is called when the policy had its last turn and the verifier is what is left; a lost attempt never
     gets there. When `stop` is set no more are started, and those under way end as `cancelled` and are still yielded.
-    Closing the generator ends everything at once. What an attempt meets (a lost sandbox, a silent LLM) is in its
-    outcome; what a callback or a policy raises by mistake is raised here, after the others were ended.
+    Those that end in the same state with the same answer share their checks' verdicts. Closing the generator ends
+    everything at once. What an attempt meets (a lost sandbox, a silent LLM) is in its outcome; what a callback or a
+    policy raises by mistake is raised here, after the others were ended.
     """
     waiting = iter(plans)
     stop = stop or asyncio.Event()
@@ -43,13 +45,14 @@ async def run_attempts(
     running: set[asyncio.Task[Attempt]] = set()
     stopping = asyncio.create_task(stop.wait())
     threads = ThreadPoolExecutor(max(1, min(at_once, THREADS)), thread_name_prefix="rollout")
+    verdicts = SharedVerdicts(sandbox)
 
     def fill() -> None:
         while len(running) < at_once and not stop.is_set():
             plan = next(waiting, None)
             if plan is None:
                 return
-            running.add(asyncio.create_task(attempt(sandbox, plan, threads, follow, stop)))
+            running.add(asyncio.create_task(attempt(verdicts, plan, threads, follow, stop)))
 
     try:
         fill()

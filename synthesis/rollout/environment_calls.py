@@ -17,7 +17,8 @@ from synthesis.llm.chat import CountedModel
 from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
-from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, state_hash
+from synthesis.rollout.shared_verdicts import SharedVerdicts
+from synthesis.runtime import Episode, apply_patch, decode_state, state_hash
 from synthesis.verifiers.checks import marks, score_checks
 from synthesis.verifiers.doubts import Decision, decided
 from synthesis.verifiers.rubric import rubric_case
@@ -52,8 +53,9 @@ class AttemptEpisode:
     episode is a ProgramError that names the call; what cannot be read of its state or changes is one too.
     """
 
-    def __init__(self, sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, deadline: Deadline) -> None:
-        self.sandbox = sandbox
+    def __init__(self, verdicts: SharedVerdicts, plan: Plan, threads: ThreadPoolExecutor, deadline: Deadline) -> None:
+        self.sandbox = verdicts.sandbox
+        self.verdicts = verdicts
         self.plan = plan
         self.threads = threads
         self.deadline = deadline
@@ -118,8 +120,8 @@ class AttemptEpisode:
         def score() -> tuple[Reward, Sequence[Mark] | None]:
             known: Sequence[Mark] | None = task.marks
             if known is None and rule == "goals":
-                known = marks(self.sandbox, task.checks, self.initial)
-            given = (self.sandbox, task.checks, self.initial, final)
+                known = marks(self.verdicts, task.checks, self.initial)
+            given = (self.verdicts, task.checks, self.initial, final)
             return score_checks(*given, answer=answer, rule=rule, marks=known, frame=frame), known
 
         (reward, known), seconds = await self._in_thread(score)
