@@ -43,7 +43,10 @@ async def run_attempts(
     stop = stop or asyncio.Event()
     follow = AttemptFollower(on_start, on_step, on_acted)
     running: set[asyncio.Task[Attempt]] = set()
+    # Not `asyncio.wait`, which looks at all that run whenever one has ended.
+    ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     stopping = asyncio.create_task(stop.wait())
+    stopping.add_done_callback(ended.put_nowait)
     threads = ThreadPoolExecutor(max(1, min(at_once, THREADS)), thread_name_prefix="rollout")
     verdicts = SharedVerdicts(sandbox)
 
@@ -52,24 +55,25 @@ async def run_attempts(
             plan = next(waiting, None)
             if plan is None:
                 return
-            running.add(asyncio.create_task(attempt(verdicts, plan, threads, follow, stop)))
+            task = asyncio.create_task(attempt(verdicts, plan, threads, follow, stop))
+            task.add_done_callback(ended.put_nowait)
+            running.add(task)
 
     try:
         fill()
         while running:
-            watched: set[asyncio.Task[Any]] = {*running} if stopping.done() else {*running, stopping}
-            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            if stopping in done:
-                for task in running:
-                    task.cancel()
-            for task in [task for task in running if task in done]:
-                running.discard(task)
-                if task.cancelled():
-                    # Stopped before its first step: it never began.
-                    continue
-                finished = task.result()
-                fill()
-                yield finished
+            task = await ended.get()
+            if task is stopping:
+                for one in running:
+                    one.cancel()
+                continue
+            running.discard(task)
+            if task.cancelled():
+                # Stopped before its first step: it never began.
+                continue
+            finished = task.result()
+            fill()
+            yield finished
     finally:
         stopping.cancel()
         for task in running:
