@@ -43,7 +43,6 @@ async def run_attempts(
     stop = stop or asyncio.Event()
     follow = AttemptFollower(on_start, on_step, on_acted)
     running: set[asyncio.Task[Attempt]] = set()
-    # Not `asyncio.wait`, which looks at all that run whenever one has ended.
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     stopping = asyncio.create_task(stop.wait())
     stopping.add_done_callback(ended.put_nowait)
@@ -68,12 +67,11 @@ async def run_attempts(
                     one.cancel()
                 continue
             running.discard(task)
-            if task.cancelled():
-                # Stopped before its first step: it never began.
-                continue
-            finished = task.result()
-            fill()
-            yield finished
+            # One that was stopped before its first step never began.
+            if not task.cancelled():
+                finished = task.result()
+                fill()
+                yield finished
     finally:
         stopping.cancel()
         for task in running:
