@@ -16,7 +16,7 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import may_be_judged
 from training.config import Attempts, Decoding, Thinking
 from training.dataset import TaskRow
-from training.policy import EngineSource, GenerationEngine, Openings, TokenPolicy, Trace
+from training.policy import EngineSource, GenerationEngine, Renderings, TokenPolicy, Trace
 from training.templates import Tokenizer
 from training.turn_policy import TurnPolicy
 
@@ -126,7 +126,7 @@ async def _flow(
     done: Callable[[int, TaskAttempt], None],
     begins: Callable[[int], bool],
 ) -> None:
-    openings = Openings(table.tokenizer)
+    renderings = Renderings(table.tokenizer)
     kind = TurnPolicy if table.thinking == "stripped" else TokenPolicy
     policies: dict[int, TokenPolicy] = {}
     stop = asyncio.Event()
@@ -140,7 +140,7 @@ async def _flow(
                 if not begins(place):
                     return
                 seed = f"{one.seed}:{one.row.id}:{one.ordinal}"
-                policies[place] = kind(engine, table.tokenizer, decoding, seed, openings)
+                policies[place] = kind(engine, table.tokenizer, decoding, seed, renderings)
                 # The attempt comes back under its place; which try at the task it is stands beside it.
                 yield Plan(
                     one.row.rollout,

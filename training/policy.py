@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
@@ -14,7 +15,12 @@ from synthesis.contracts import Message, Tool, Turn, Usage
 from synthesis.errors import EnvariumError, InputError, LLMError
 from synthesis.rollout import Conversation, PolicyError
 from training.config import Decoding
-from training.templates import Tokenizer, prompt_ids, read_turn, suffix_ids
+from training.templates import SEEN_BEFORE, Tokenizer, prompt_ids, read_turn, suffix_ids
+
+SHARED_TURNS = 1_024
+"""So many turns are remembered as they were read,"""
+SHARED_TOKENS = 256
+"""none of more tokens: hardly two long ones are the same."""
 
 
 class Diverged(EnvariumError):
@@ -110,23 +116,39 @@ class Trace:
         return [self]
 
 
-class Openings:
-    """The ids of what agents see first, by what it says: the attempts of a group begin alike."""
+class Renderings:
+    """What stands between words and tokens and is the same for many attempts: those of a group begin alike, and often
+    write the same behind the same. Each is rendered or read once."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
-        self._known: dict[tuple[object, ...], list[int]] = {}
+        self._openings: dict[tuple[object, ...], list[int]] = {}
+        self._turns: OrderedDict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Message, tuple[Tool, ...]]]
+        self._turns = OrderedDict()
 
-    def ids(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> list[int]:
-        """See `prompt_ids`."""
+    def opening(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> list[int]:
+        """The ids of what an agent sees first: see `prompt_ids`."""
         plain = all(message.role in ("system", "user") for message in messages)
         key = (tools_key(tools), *((message.role, message.content) for message in messages))
-        if not plain or key not in self._known:
+        if not plain or key not in self._openings:
             made = prompt_ids(self.tokenizer, messages, tools)
             if not plain:
                 return made
-            self._known[key] = made
-        return list(self._known[key])
+            self._openings[key] = made
+        return list(self._openings[key])
+
+    def turn(self, ids: tuple[int, ...], before: Sequence[int], tools: tuple[Tool, ...]) -> Message:
+        """What the agent wrote: see `read_turn`."""
+        if len(ids) > SHARED_TOKENS:
+            return read_turn(self.tokenizer, ids, before, tools)
+        key = (id(tools), ids, tuple(before[-SEEN_BEFORE:]))
+        found = self._turns.get(key)
+        if found is None:
+            # With the tools, or their place in memory could become that of others.
+            found = self._turns[key] = read_turn(self.tokenizer, ids, before, tools), tools
+            if len(self._turns) > SHARED_TURNS:
+                self._turns.popitem(last=False)
+        return found[0]
 
 
 def tools_key(tools: tuple[Tool, ...]) -> str:
@@ -143,10 +165,10 @@ class TokenPolicy:
         tokenizer: Tokenizer,
         decoding: Decoding,
         seed: str,
-        openings: Openings | None = None,
+        renderings: Renderings | None = None,
     ) -> None:
         self.engine, self.tokenizer, self.decoding, self.seed = engine, tokenizer, decoding, seed
-        self.openings = openings or Openings(tokenizer)
+        self.renderings = renderings or Renderings(tokenizer)
         self.trace = self.new_trace()
         self._context = Context()
         self._seen = 0
@@ -182,7 +204,7 @@ class TokenPolicy:
         end = self.tokenizer.eos_token_id
         ended = not made.cut and made.ids[-1] == end
         words = made.ids if made.cut or ended else made.ids[:-1]
-        message = read_turn(self.tokenizer, words, context[-64:], observation.tools)
+        message = self.renderings.turn(words, context[-SEEN_BEFORE:], observation.tools)
         self._grow(made.ids)
         if not ended:
             # Cut, or ended by another token that the model knows. The conversation needs its turn's end to go on; the
@@ -209,7 +231,7 @@ class TokenPolicy:
         messages = observation.messages
         try:
             if not self._seen:
-                self.trace.prompt = self.openings.ids(messages, observation.tools)
+                self.trace.prompt = self.renderings.opening(messages, observation.tools)
                 self._context = Context(self.trace.prompt)
             else:
                 self._tell(suffix_ids(self.tokenizer, messages[self._seen], messages[self._seen + 1 :]))

@@ -34,6 +34,8 @@ _ALWAYS = re.compile(
 _WHERE_GIVEN = r"{%- if \g<said> %}{{- '<think>\\n' + \g<said> + '\\n</think>\\n\\n' }}{%- endif %}{{- \g<words> }}"
 _TOOL = {"name": "find_day", "description": "Finds a day.", "parameters": {"type": "object", "properties": {}}}
 _TOOLS: tuple[dict[str, Any], ...] = ({"type": "function", "function": _TOOL},)
+SEEN_BEFORE = 64
+"""So many tokens before a turn say how to read it: a template may have begun it."""
 
 
 class Tokenizer(Protocol):
@@ -279,7 +281,9 @@ def read_turn(tokenizer: Tokenizer, ids: Sequence[int], before: Sequence[int], t
     the agent is told; it never counts as an answer."""
     try:
         schema = _compiled(json.dumps(tokenizer.response_template))
-        told = tokenizer.parse_response(list(ids), schema=schema, prefix=list(before[-64:]), tools=offered(tools))
+        told = tokenizer.parse_response(
+            list(ids), schema=schema, prefix=list(before[-SEEN_BEFORE:]), tools=offered(tools)
+        )
         if not isinstance(told, dict):
             raise ValueError("nothing was read")
         calls = tuple(_read_call(item) for item in told.get("tool_calls") or ())

@@ -59,7 +59,7 @@ class TurnPolicy(TokenPolicy):
         messages = observation.messages
         try:
             if not self._seen:
-                self.trace.prompt = self.openings.ids(messages, observation.tools)
+                self.trace.prompt = self.renderings.opening(messages, observation.tools)
                 self._stand(self.trace.prompt)
                 return
             answered = messages[self._seen]

@@ -12,6 +12,7 @@ from synthesis.contracts import Attempt
 from synthesis.rollout.attempt_log import AttemptFollower, OnActed, OnStart, OnStep
 from synthesis.rollout.episode import attempt
 from synthesis.rollout.plan import Plan
+from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Sandbox
 
 THREADS = 8
@@ -34,36 +35,40 @@ async def run_attempts(
     state that the episode begins in, `on_step(plan, step)` after each step; within an attempt in order.
     `on_acted(plan)` is called when the policy had its last turn and the verifier is what is left; a lost attempt never
     gets there. When `stop` is set no more are started, and those under way end as `cancelled` and are still yielded.
-    Closing the generator ends everything at once. What an attempt meets (a lost sandbox, a silent LLM) is in its
-    outcome; what a callback or a policy raises by mistake is raised here, after the others were ended.
+    Those that end in the same state with the same answer share their checks' verdicts. Closing the generator ends
+    everything at once. What an attempt meets (a lost sandbox, a silent LLM) is in its outcome; what a callback or a
+    policy raises by mistake is raised here, after the others were ended.
     """
     waiting = iter(plans)
     stop = stop or asyncio.Event()
     follow = AttemptFollower(on_start, on_step, on_acted)
     running: set[asyncio.Task[Attempt]] = set()
+    ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     stopping = asyncio.create_task(stop.wait())
+    stopping.add_done_callback(ended.put_nowait)
     threads = ThreadPoolExecutor(max(1, min(at_once, THREADS)), thread_name_prefix="rollout")
+    verdicts = SharedVerdicts(sandbox)
 
     def fill() -> None:
         while len(running) < at_once and not stop.is_set():
             plan = next(waiting, None)
             if plan is None:
                 return
-            running.add(asyncio.create_task(attempt(sandbox, plan, threads, follow, stop)))
+            task = asyncio.create_task(attempt(verdicts, plan, threads, follow, stop))
+            task.add_done_callback(ended.put_nowait)
+            running.add(task)
 
     try:
         fill()
         while running:
-            watched: set[asyncio.Task[Any]] = {*running} if stopping.done() else {*running, stopping}
-            done, _ = await asyncio.wait(watched, return_when=asyncio.FIRST_COMPLETED)
-            if stopping in done:
-                for task in running:
-                    task.cancel()
-            for task in [task for task in running if task in done]:
-                running.discard(task)
-                if task.cancelled():
-                    # Stopped before its first step: it never began.
-                    continue
+            task = await ended.get()
+            if task is stopping:
+                for one in running:
+                    one.cancel()
+                continue
+            running.discard(task)
+            # One that was stopped before its first step never began.
+            if not task.cancelled():
                 finished = task.result()
                 fill()
                 yield finished

@@ -17,7 +17,8 @@ from synthesis.llm.chat import CountedModel
 from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
-from synthesis.runtime import Episode, Sandbox, apply_patch, decode_state, state_hash
+from synthesis.rollout.shared_verdicts import SharedVerdicts
+from synthesis.runtime import Episode, apply_patch, decode_state, state_hash
 from synthesis.verifiers.checks import marks, score_checks
 from synthesis.verifiers.doubts import Decision, decided
 from synthesis.verifiers.rubric import rubric_case
@@ -52,8 +53,9 @@ class AttemptEpisode:
     episode is a ProgramError that names the call; what cannot be read of its state or changes is one too.
     """
 
-    def __init__(self, sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, deadline: Deadline) -> None:
-        self.sandbox = sandbox
+    def __init__(self, verdicts: SharedVerdicts, plan: Plan, threads: ThreadPoolExecutor, deadline: Deadline) -> None:
+        self.sandbox = verdicts.sandbox
+        self.verdicts = verdicts
         self.plan = plan
         self.threads = threads
         self.deadline = deadline
@@ -76,7 +78,7 @@ class AttemptEpisode:
     async def reset(self) -> None:
         """Raises ProgramError, StateError (the task's own state is malformed), InputError, SandboxLost and
         SandboxUnavailable."""
-        await self._environment(self._reset)
+        await self._in_thread(lambda: self._timed(self._reset))
 
     async def call(self, tool: str, arguments: dict[str, Any]) -> SeenResult:
         """Raises ProgramError (the call ended the episode) and SandboxLost.
@@ -111,19 +113,14 @@ class AttemptEpisode:
         Raises ProgramError (the state cannot be read), InputError (no checks), InfrastructureError, LLMError among
         them: a check could not tell, and the judge could not be asked.
         """
-        final, digest = await self._environment(self._final)
         task, judge = self.plan.task, self.judge
-        frame, rule = task.frame, task.rule
 
-        def score() -> tuple[Reward, Sequence[Mark] | None]:
-            known: Sequence[Mark] | None = task.marks
-            if known is None and rule == "goals":
-                known = marks(self.sandbox, task.checks, self.initial)
-            given = (self.sandbox, task.checks, self.initial, final)
-            return score_checks(*given, answer=answer, rule=rule, marks=known, frame=frame), known
+        def judged() -> tuple[State, str, Reward, Sequence[Mark] | None]:
+            final, digest = self._timed(self._final)
+            return final, digest, *self._score(final, answer)
 
-        (reward, known), seconds = await self._in_thread(score)
-        self.verification_s += seconds
+        # In one go: between two turns of a thread an attempt would wait behind others that begin.
+        (final, digest, reward, known), _ = await self._in_thread(judged)
         if judge is None or not reward.doubts:
             return digest, Decision(reward)
         asked = time.perf_counter()
@@ -175,22 +172,32 @@ class AttemptEpisode:
         episode.close()
         return final, state_hash(final)
 
+    def _score(self, final: State, answer: str) -> tuple[Reward, Sequence[Mark] | None]:
+        """What the final state earns, and the marks that it was judged by."""
+        task, started = self.plan.task, time.perf_counter()
+        try:
+            known: Sequence[Mark] | None = task.marks
+            if known is None and task.rule == "goals":
+                known = marks(self.verdicts, task.checks, self.initial)
+            given = (self.verdicts, task.checks, self.initial, final)
+            return score_checks(*given, answer=answer, rule=task.rule, marks=known, frame=task.frame), known
+        finally:
+            self.verification_s += time.perf_counter() - started
+
     def _alive(self) -> Episode:
         episode = self._episode
         if episode is None:
             raise SandboxLost("closed")
         return episode
 
-    async def _environment(self, work: Callable[[], T]) -> T:
-        def watched() -> T:
-            self._since = started = time.perf_counter()
-            try:
-                return work()
-            finally:
-                self._since = None
-                self.environment_s += time.perf_counter() - started
-
-        return (await self._in_thread(watched))[0]
+    def _timed(self, work: Callable[[], T]) -> T:
+        """What takes the environment's time."""
+        self._since = started = time.perf_counter()
+        try:
+            return work()
+        finally:
+            self._since = None
+            self.environment_s += time.perf_counter() - started
 
     async def _in_thread(self, work: Callable[[], T]) -> tuple[T, float]:
         self.deadline.queued = queued = time.monotonic()

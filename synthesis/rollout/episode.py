@@ -30,8 +30,8 @@ from synthesis.rollout.environment_calls import AttemptEpisode, spelled_call
 from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError
+from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.rollout.user import STOP, UserFault
-from synthesis.runtime import Sandbox
 from synthesis.verifiers.doubts import doubt_words
 
 CUT = ("length", REPETITION)
@@ -48,12 +48,13 @@ class _Lost(Exception):
 
 
 async def attempt(
-    sandbox: Sandbox, plan: Plan, threads: ThreadPoolExecutor, follow: AttemptFollower, stop: asyncio.Event
+    verdicts: SharedVerdicts, plan: Plan, threads: ThreadPoolExecutor, follow: AttemptFollower, stop: asyncio.Event
 ) -> Attempt:
-    """Make one attempt. A cancellation while `stop` is set gives a `cancelled` attempt; any other is passed on."""
+    """Make one attempt, in the sandbox that the verdicts are of. A cancellation while `stop` is set gives a `cancelled`
+    attempt; any other is passed on."""
     deadline = Deadline(plan.setting.deadline_s)
     log = Log(plan, follow, deadline)
-    episode = AttemptEpisode(sandbox, plan, threads, deadline)
+    episode = AttemptEpisode(verdicts, plan, threads, deadline)
     try:
         async with deadline:
             ending = await _played(log, episode)

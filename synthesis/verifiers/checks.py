@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from typing import Protocol
 
 from synthesis.contracts import Frame, Mark, OutsideChange, Patch, Reward, ScoreRule, State, Verdict
 from synthesis.errors import InputError
@@ -19,8 +20,18 @@ from synthesis.verifiers.check_table import Bound, unbounded, verdict_table
 from synthesis.verifiers.frame import frame_key, outside_changes
 
 
+class Evaluator(Protocol):
+    """What gives verdicts: a sandbox, or one whose verdicts are shared."""
+
+    def evaluate_checks(
+        self, checks: Sequence[str], initial_state: State, final_state: State, *, answer: str | None = ""
+    ) -> list[Verdict]:
+        """See `Sandbox.evaluate_checks`."""
+        ...
+
+
 def score_checks(
-    sandbox: Sandbox,
+    sandbox: Evaluator,
     checks: Sequence[str],
     initial: State,
     final: State,
@@ -78,12 +89,12 @@ def reward_of(
     )
 
 
-def marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
+def marks(sandbox: Evaluator, checks: Sequence[str], initial: State) -> list[Mark]:
     """What each check is on the initial state: a goal is false there, a guard true, a broken one raises."""
     return _marks(sandbox, checks, initial)
 
 
-def _marks(sandbox: Sandbox, checks: Sequence[str], initial: State) -> list[Mark]:
+def _marks(sandbox: Evaluator, checks: Sequence[str], initial: State) -> list[Mark]:
     return [mark_of(verdict) for verdict in sandbox.evaluate_checks(checks, initial, initial)]
 
 

@@ -19,8 +19,8 @@ from training.attempts import run, tries  # noqa: E402
 from training.config import Decoding  # noqa: E402
 from training.engines.local import TransformersEngine, require_plain  # noqa: E402
 from training.engines.token_draw import draw  # noqa: E402
-from training.policy import Context, Diverged, Generation  # noqa: E402
-from training.templates import agent_mask, offered, spelled  # noqa: E402
+from training.policy import SHARED_TOKENS, Context, Diverged, Generation, Renderings  # noqa: E402
+from training.templates import agent_mask, offered, read_turn, spelled  # noqa: E402
 
 PLAIN = Decoding(turn_tokens=48, trajectory_tokens=1024)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -95,6 +95,28 @@ def test_lost_maker_makes_an_attempt_without_tokens_and_without_a_reward() -> No
     assert tried.attempt.outcome == "infra_error"
     assert tried.attempt.reward is None
     assert tried.trace.completion == []
+
+
+def test_a_turn_that_was_written_alike_is_read_once(monkeypatch) -> None:
+    read: list[tuple[int, ...]] = []
+
+    def reading(tokenizer, ids, *rest):
+        read.append(ids)
+        return read_turn(tokenizer, ids, *rest)
+
+    monkeypatch.setattr("training.policy.read_turn", reading)
+    first, other = (row.rollout.program.tools for row in (small.rows()[0], small.rows()[-1]))
+    renderings, before = Renderings(small.tokenizer()), [7] * 100
+    call = tuple(small.written(small.asks("next_free", doctor="Roth")))
+    long = call * (SHARED_TOKENS // len(call) + 1)
+    asked = [
+        (call, before, first), (call, before, first), (call, before, other), (call, [*before, 8], first),
+        (call[:-2], before, first), (long, before, first), (long, before, first), (call, [9, *before], first),
+    ]  # fmt: skip
+    said = [renderings.turn(*one) for one in asked]
+    assert said == [read_turn(small.tokenizer(), *one) for one in asked]
+    # Again of what was read before: the second, and the last, which differs too far back to be looked at.
+    assert read == [ids for place, (ids, _, _) in enumerate(asked) if place not in (1, 7)]
 
 
 def test_a_conversations_json_grows_with_it() -> None:
@@ -233,9 +255,19 @@ def test_drawing_by_inversion_by_hand() -> None:
     assert warm.exp().item() == pytest.approx(0.5**0.5 / (0.5**0.5 + 0.3**0.5 + 0.2**0.5))
 
 
-def test_model_that_diverged_is_told_apart_from_a_policy_that_errs() -> None:
+@pytest.mark.parametrize("logits", [["nan", 1, 2], [1, 2, "nan"], ["inf", 1, 2], [1, 2, "inf"], ["-inf"] * 3])
+@pytest.mark.parametrize(("temperature", "top_p"), [(1.0, 1.0), (0.7, 0.5), (0.0, 1.0)])
+def test_model_that_diverged_is_told_apart_from_a_policy_that_errs(
+    logits: list[str | int], temperature: float, top_p: float
+) -> None:
+    rows = torch.tensor([[1.0, 2.0, 3.0], [float(one) for one in logits]])
     with pytest.raises(Diverged, match="no numbers any more"):
-        draw(torch.tensor([[float("nan"), 1.0]]), torch.zeros(1, dtype=torch.float64), 1.0, 1.0)
+        draw(rows, torch.zeros(2, dtype=torch.float64), temperature, top_p)
+
+
+def test_token_that_cannot_come_is_no_divergence() -> None:
+    tokens, _ = draw(torch.tensor([[float("-inf"), 1.0]]), torch.zeros(1, dtype=torch.float64), 1.0, 1.0)
+    assert tokens.tolist() == [1]
 
 
 def test_attempt_past_its_deadline_leaves_the_batch() -> None:

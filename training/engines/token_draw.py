@@ -15,12 +15,13 @@ def draw(logits: Tensor, numbers: Tensor, temperature: float, top_p: float) -> t
     Raises Diverged: the logits are no numbers any more.
     """
     logits = logits.float()
-    if not bool(torch.isfinite(logits).any(-1).all()) or bool(torch.isnan(logits).any()):
+    logs = torch.log_softmax(logits / temperature if temperature else logits, dim=-1)
+    # NaN or +inf anywhere in a row, or nothing but -inf, makes all of the row's log-probabilities NaN.
+    if bool(torch.isnan(logs[:, 0]).any()):
         raise Diverged(
             "The model's outputs are no numbers any more: lower optimiser.learning_rate, or go on from an earlier "
             "checkpoint."
         )
-    logs = torch.log_softmax(logits / temperature if temperature else logits, dim=-1)
     if not temperature:
         tokens = logs.argmax(-1)
     elif top_p >= 1:
