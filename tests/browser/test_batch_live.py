@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from tests.browser.visitors import visit
 from tests.fixtures.llm import llm_server
 
 if TYPE_CHECKING:
@@ -76,15 +77,7 @@ def prepared(url: str) -> Batch:
 
 
 def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
-    from tests.rollouts_web.support import PASSWORD
-
-    page = chromium.new_context(base_url=site, **options).new_page()
-    page.goto("/account/login/")
-    page.fill("input[name=username]", "ann")
-    page.fill("input[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: "/login" not in url)
-    return page
+    return visit(chromium, site, "ann", **options).new_page()
 
 
 def press(page: Page, selector: str) -> None:
