@@ -26,8 +26,16 @@ STOPS = """() => {
     window.stops.push([event.key, one === document.body, shown, one.outerHTML.slice(0, 160)]);
   }, true);
 }"""
-"""Where the focus is after each key, and whether it can be seen there. The page writes it down: to ask it after each key
+"""Where the focus is after each key, and whether it can be seen there. The page writes it down: to ask it each time
 took longer than the keys."""
+FROM_THE_TOP = """() => {
+  document.body.tabIndex = -1;
+  document.body.focus();
+  document.body.removeAttribute("tabindex");
+  scrollTo(0, 0);
+  window.stops.length = 0;
+}"""
+"""Whatever only loses the focus stays the place from which Tab goes on: what a walk found, the next would not pass."""
 SETTLED = "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """A frame is drawn: what is fetched as the page opens, or as a part of it comes in sight, is being fetched."""
 HALVES = 2
@@ -63,9 +71,7 @@ def keyboard_faults(page: Page, where: str) -> list[str]:
 
 def tab_walk(page: Page, where: str) -> list[str]:
     settled(page)
-    page.evaluate("document.activeElement && document.activeElement.blur()")
-    page.evaluate("scrollTo(0, 0)")
-    page.evaluate("window.stops.length = 0")
+    page.evaluate(FROM_THE_TOP)
     for _ in range(TABS):
         page.keyboard.press("Tab")
     stops = page.evaluate("window.stops")
