@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
-from tests.browser.visitors import visit
 from tests.fixtures.llm import llm_server
+from tests.fixtures.visitors import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -13,7 +13,7 @@ import pytest
 from playwright.sync_api import TimeoutError as Late
 
 from tests.browser.checks import faults_in_all_looks
-from tests.browser.visitors import complaints_of, visit
+from tests.fixtures.visitors import complaints_of, visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page

@@ -8,8 +8,8 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
-from tests.browser.visitors import complaints_of, visit
 from tests.fixtures import pages_seed
+from tests.fixtures.visitors import complaints_of, visit
 from webapp.jobs.models import JobState
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]

@@ -10,8 +10,8 @@ from django.utils import timezone
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
-from tests.browser.visitors import complaints_of, visit
 from tests.fixtures import pages_seed
+from tests.fixtures.visitors import complaints_of, visit
 from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.environments.models import Environment

@@ -9,9 +9,9 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
-from tests.browser.visitors import complaints_of, visit
 from tests.fixtures import replay_seed as seed
 from tests.fixtures.atif_files import PICTURES, TERMINAL
+from tests.fixtures.visitors import complaints_of, visit
 from webapp.accounts.models import User
 from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.models import Trajectory

@@ -7,10 +7,10 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
-from tests.browser.visitors import visit
 from tests.edits.test_pages import carried_out
 from tests.fixtures import pages_seed
 from tests.fixtures.pages_seed import EVIL
+from tests.fixtures.visitors import visit
 from tests.review import seed
 from tests.review.test_desk_evidence import attempt, mutant
 from webapp.review.models import Assignment, Draft, ReviewDecision

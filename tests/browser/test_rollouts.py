@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from tests.browser.checks import faults
-from tests.browser.visitors import visit
 from tests.fixtures.llm import Request, Scripted, call, llm_server, say
+from tests.fixtures.visitors import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route

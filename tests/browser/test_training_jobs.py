@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.checks import faults
 from tests.browser.test_batches import tab_to
-from tests.browser.visitors import complaints_of, visit
 from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.visitors import complaints_of, visit
 from webapp.runs.models import TrainingJob, TrainingState
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
