@@ -22,11 +22,25 @@ def faults(page: Page, where: str) -> list[str]:
     """
     found = []
     for width, theme in reversed(LOOKS):
-        page.set_viewport_size({"width": width, "height": 900})
-        page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
+        look_at(page, width, theme)
         look = f"{where} at {width} px, {theme}"
         found += faults_of_look(page, look) if theme == "dark" else _misfits(page, look)
     return found
+
+
+def faults_in_all_looks(page: Page, where: str) -> list[str]:
+    """As `faults`, with axe looking at the wide and light one too: for what is drawn by scripts."""
+    found = []
+    for width, theme in reversed(LOOKS):
+        look_at(page, width, theme)
+        found += faults_of_look(page, f"{where} at {width} px, {theme}")
+    return found
+
+
+def look_at(page: Page, width: int, theme: str) -> None:
+    """The open page in another look."""
+    page.set_viewport_size({"width": width, "height": 900})
+    page.emulate_media(color_scheme=theme, reduced_motion="reduce")  # type: ignore[arg-type]
 
 
 def faults_of_look(page: Page, where: str) -> list[str]:
@@ -46,6 +60,7 @@ def _misfits(page: Page, where: str) -> list[str]:
 
 def violations(page: Page) -> list[dict[str, Any]]:
     """axe's violations of the page as it stands."""
-    page.evaluate(AXE)
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE)
     found: list[dict[str, Any]] = page.evaluate(ASKED)
     return found

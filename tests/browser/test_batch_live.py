@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import pytest
 
 from tests.fixtures.llm import llm_server
+from tests.fixtures.visitors import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -76,15 +77,7 @@ def prepared(url: str) -> Batch:
 
 
 def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
-    from tests.rollouts_web.support import PASSWORD
-
-    page = chromium.new_context(base_url=site, **options).new_page()
-    page.goto("/account/login/")
-    page.fill("input[name=username]", "ann")
-    page.fill("input[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: "/login" not in url)
-    return page
+    return visit(chromium, site, "ann", **options).new_page()
 
 
 def press(page: Page, selector: str) -> None:

@@ -9,6 +9,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
 from tests.fixtures import pages_seed
+from tests.fixtures.visitors import complaints_of, visit
 from webapp.jobs.models import JobState
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -18,17 +19,10 @@ def signed_in(
     chromium: Browser, site: str, role: str = "annotator", **options: Any
 ) -> tuple[BrowserContext, Page, list[str]]:
     """A page of a signed-in person, and what its console complained about."""
-    context = chromium.new_context(base_url=site, **options)
+    context = visit(chromium, site, f"the-{role}", **options)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
+    complaints = complaints_of(page)
     page.on("dialog", lambda dialog: (complaints.append(dialog.message), dialog.dismiss()))
-    page.goto("/account/login/")
-    page.fill("[name=username]", f"the-{role}")
-    page.fill("[name=password]", pages_seed.PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".rail .brand")
     return context, page, complaints
 
 

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from tests.browser.checks import faults
 from tests.fixtures import pages_seed
+from tests.fixtures.visitors import complaints_of, visit
 from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.environments.models import Environment
@@ -26,17 +27,10 @@ class Person:
 
     def __init__(self, chromium: Browser, site: str, user: User) -> None:
         self.user = user
-        self.context: BrowserContext = chromium.new_context(base_url=site)
+        self.context: BrowserContext = visit(chromium, site, user.username)
         self.page: Page = self.context.new_page()
-        self.complaints: list[str] = []
-        self.page.on("console", lambda one: self.complaints.append(one.text) if one.type == "error" else None)
-        self.page.on("pageerror", lambda error: self.complaints.append(str(error)))
+        self.complaints = complaints_of(self.page)
         self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
-        self.page.goto("/account/login/")
-        self.page.fill("[name=username]", user.username)
-        self.page.fill("[name=password]", pages_seed.PASSWORD)
-        self.page.keyboard.press("Enter")
-        self.page.wait_for_selector(".rail .brand")
 
     def press(self, *keys: str) -> None:
         for key in keys:

@@ -11,32 +11,24 @@ from playwright.sync_api import Browser, BrowserContext, Page, expect
 from tests.browser.checks import faults
 from tests.fixtures import replay_seed as seed
 from tests.fixtures.atif_files import PICTURES, TERMINAL
+from tests.fixtures.visitors import complaints_of, visit
 from webapp.accounts.models import User
 from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.models import Trajectory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
-PASSWORD = "correct horse battery"
 
 
 @pytest.fixture
 def run(live_site: str) -> Trajectory:
-    User.objects.create_user("ada", password=PASSWORD, role="annotator")
+    User.objects.create_user("ada", role="annotator")
     return seed.make(seed.ordinary())
 
 
 def signed_in(chromium: Browser, site: str, **options) -> tuple[BrowserContext, Page, list[str]]:
-    context = chromium.new_context(base_url=site, **options)
+    context = visit(chromium, site, "ada", **options)
     page = context.new_page()
-    complaints: list[str] = []
-    page.on("console", lambda message: complaints.append(message.text) if message.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto("/account/login/")
-    page.fill("[name=username]", "ada")
-    page.fill("[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".rail .brand")
-    return context, page, complaints
+    return context, page, complaints_of(page)
 
 
 def at(page: Page, step: int) -> None:
@@ -156,7 +148,7 @@ def wordy() -> Trajectory:
 
 @pytest.mark.parametrize("width", [1440, 400])
 def test_next_and_before_stay_where_they_are_at_every_step(live_site: str, chromium: Browser, width: int) -> None:
-    User.objects.create_user("ada", password=PASSWORD, role="annotator")
+    User.objects.create_user("ada", role="annotator")
     run = wordy()
     last = run.step_count - 1
     context, page, complaints = signed_in(chromium, live_site, viewport={"width": width, "height": 900})
@@ -241,7 +233,7 @@ def test_the_same_links_work_without_scripts(live_site: str, chromium: Browser, 
 
 
 def test_a_trajectory_without_an_environment_is_read_step_by_step(live_site: str, chromium: Browser) -> None:
-    User.objects.create_user("ada", password=PASSWORD, role="annotator")
+    User.objects.create_user("ada", role="annotator")
     import_foreign_runs(json.dumps([PICTURES, TERMINAL]).encode(), "runs.json", 1 << 20)
     row = Trajectory.objects.get(title__startswith="Count")
     context, page, complaints = signed_in(chromium, live_site)

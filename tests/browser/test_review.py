@@ -10,6 +10,7 @@ from tests.browser.test_environments import signed_in
 from tests.edits.test_pages import carried_out
 from tests.fixtures import pages_seed
 from tests.fixtures.pages_seed import EVIL
+from tests.fixtures.visitors import visit
 from tests.review import seed
 from tests.review.test_desk_evidence import attempt, mutant
 from webapp.review.models import Assignment, Draft, ReviewDecision
@@ -124,13 +125,8 @@ def test_the_second_of_two_is_told_and_an_edit_dismisses_the_approval(live_site:
     task = seed.task("t")
     queue = seed.queue(seed.named("olga", "operator"), "One desk")
     context, page, _ = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
-    other = chromium.new_context(base_url=live_site)
+    other = visit(chromium, live_site, "bob")
     his = other.new_page()
-    his.goto("/account/login/")
-    his.fill("[name=username]", "bob")
-    his.fill("[name=password]", pages_seed.PASSWORD)
-    his.keyboard.press("Enter")
-    his.wait_for_selector(".rail .brand")
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("[data-lease]")

@@ -12,6 +12,7 @@ import pytest
 
 from tests.browser.checks import faults
 from tests.fixtures.llm import Request, Scripted, call, llm_server, say
+from tests.fixtures.visitors import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Route
@@ -59,15 +60,7 @@ def prepared(url: str, role: str = "annotator") -> int:
 
 
 def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
-    from tests.rollouts_web.support import PASSWORD
-
-    page = chromium.new_context(**options).new_page()
-    page.goto(f"{site}/account/login/")
-    page.fill("input[name=username]", "ann")
-    page.fill("input[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: "/login" not in url)
-    return page
+    return visit(chromium, site, "ann", **options).new_page()
 
 
 def steps(page: Page) -> int:

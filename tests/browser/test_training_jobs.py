@@ -12,6 +12,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 from tests.browser.checks import faults
 from tests.browser.test_batches import tab_to
 from tests.fixtures import pages_seed, runs_seed
+from tests.fixtures.visitors import complaints_of, visit
 from webapp.runs.models import TrainingJob, TrainingState
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -20,22 +21,9 @@ OPEN_ALL = "for (const one of document.querySelectorAll('main details')) one.ope
 
 def signed_in(chromium: Browser, site: str, **options: Any) -> tuple[BrowserContext, Page, list[str]]:
     """A researcher's page, and what its console complained about. A refused form answers 422, which Chromium notes."""
-    context = chromium.new_context(base_url=site, **options)
+    context = visit(chromium, site, "the-researcher", **options)
     page = context.new_page()
-    complaints: list[str] = []
-
-    def heard(message: Any) -> None:
-        if message.type == "error" and "status of 422" not in message.text:
-            complaints.append(message.text)
-
-    page.on("console", heard)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto("/account/login/")
-    page.fill("[name=username]", "the-researcher")
-    page.fill("[name=password]", pages_seed.PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_selector(".rail .brand")
-    return context, page, complaints
+    return context, page, complaints_of(page, besides=("status of 422",))
 
 
 def test_a_job_is_submitted_by_keyboard_alone(live_site: str, chromium: Browser) -> None:

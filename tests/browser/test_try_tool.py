@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from tests.browser.checks import faults
+from tests.fixtures.visitors import visit
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -37,13 +38,8 @@ def prepared() -> tuple[int, int]:
 
 
 def signed_in(chromium: Browser, site: str, **options: Any) -> Page:
-    page = chromium.new_context(**options).new_page()
+    page = visit(chromium, site, "ann", **options).new_page()
     page.on("dialog", lambda dialog: pytest.fail(f"a planted script ran: {dialog.message}"))
-    page.goto(f"{site}/account/login/")
-    page.fill("input[name=username]", "ann")
-    page.fill("input[name=password]", PASSWORD)
-    page.keyboard.press("Enter")
-    page.wait_for_url(lambda url: "/login" not in url)
     return page
 
 
