@@ -16,6 +16,8 @@ LARGEST_INT = 2**31 - 1
 LARGEST_ID = 2**63 - 1
 MOST_DIGITS = len(str(LARGEST_ID))
 LARGEST_FLOAT = 2.0**53
+MOST_TEXT = 1 << 23
+"""All that a request may carry: for what a person wrote, which is refused and shown again where it is too long."""
 MOST_PICKS = 200
 """So many ticked rows an address takes."""
 

@@ -113,6 +113,9 @@ def test_the_best_match_stands_first(ada: User) -> None:
     for text in ("Disclosing the closet", "Close the account"):
         Batch.objects.create(name=text)
     assert [hit.label for hit in found(ada, "clos")["batches"]] == ["Close the account", "Disclosing the closet"]
+    Job.objects.create(kind="audit", queue="sandbox", title="Audit pages named Tasks")
+    assert next(iter(found(ada, "tasks"))) == "pages", "what has exactly that name, though jobs come before pages else"
+    assert next(iter(found(ada, "task"))) == "jobs"
 
 
 @pytest.mark.parametrize("text", ["%", "_", "\\", "' OR 1=1 --", "\x00abc", "a" * 5_000, "%%%%%%", "\u202eabc"])

@@ -148,6 +148,13 @@ def test_what_is_refused_keeps_what_was_filled_in() -> None:
     assert ">Fine.</textarea>" in page
     answer = client.post(f"{address}decide/", {**fields, "verdict": "reject"})
     assert (answer.status_code, "needs at least one reason" in answer.content.decode()) == (422, True)
+    assert client.get(f"{address}decide/")["Location"] == address, "opened anew it is the item"
+    for long in ("é" * 20_000, "y" * 600_000):  # the second is too long for a draft too
+        answer = client.post(f"{address}decide/", {**fields, "verdict": "approve", "comment": long})
+        assert (answer.status_code, f">{long}</textarea>" in answer.content.decode()) == (422, True)
+    assert Draft.objects.get().body["comment"] == "é" * 20_000
+    told = client.post(f"/review/task/{Task.objects.get().pk}/draft/", {**fields, "comment": long})
+    assert (told.status_code, "shorten the comment" in told.json()["error"]) == (422, True)
 
 
 def test_a_lost_lease_is_told_and_the_draft_is_kept() -> None:
@@ -189,6 +196,8 @@ def test_remarks_are_put_on_places_and_stay_text() -> None:
         assert client.post(address, {"remark": remark, "place": place, "text": text}).status_code == 302
     refused = client.post(address, {"remark": "comment", "place": "step zero", "text": "Where?"})
     assert (refused.status_code, "Where?" in refused.content.decode()) == (422, True)
+    refused = client.post(address, {"remark": "comment", "text": "y" * 20_000})
+    assert (refused.status_code, "y" * 20_000 in refused.content.decode()) == (422, True)
     page = client.get(address).content.decode()
     assert "<img src=x" not in page
     assert page.count('class="remark ') == 3
@@ -213,6 +222,11 @@ def test_chosen_tasks_are_decided_on_together_after_a_look() -> None:
     assert answer["Location"] == f"/review/history/?mine=1#{group}"
     client.post(f"/review/groups/{group}/undo/")
     assert not ReviewDecision.objects.filter(undone_at__isnull=True).exists()
+    long = "<b>" + "é" * 20_000
+    kept = client.post("/review/tasks/", sent | {"reasons": "too_easy", "comment": long}).content.decode()
+    assert re.findall(r"at most ([0-9,]+) characters; this one has ([0-9,]+)", kept) == [("4,000", "20,003")]
+    assert "&lt;b&gt;" + "é" * 20_000 in kept
+    assert len(re.findall(r'value="(?:approve|too_easy)"[^>]*checked', kept)) == 2, "what was filled in stands there"
 
 
 def test_what_approving_would_take_is_counted_before_it_is_asked_for_as_the_preview_counts_it() -> None:

@@ -123,10 +123,15 @@ def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
             continue
         if name != "pages" and not query.finds_rows:
             continue
-        hits = find(query.of(name))
+        hits = sorted(find(query.of(name)), key=lambda hit: not _is_named(hit, query))
         if hits:
             groups.append(HitGroup(name, title, tuple(hits[:most]), len(hits) > most))
-    return groups
+    return sorted(groups, key=lambda group: not _is_named(group.hits[0], query))
+
+
+def _is_named(hit: Hit, query: SearchQuery) -> bool:
+    """Whether its whole name was typed: that comes before whatever else holds the words."""
+    return hit.label.casefold() == query.text.casefold()
 
 
 def _matching(rows: QuerySet[Any], query: SearchQuery, column: str, environment: str | None = None) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from typing import Any
 
 from django.contrib import messages
@@ -48,9 +49,14 @@ def require_kind(kind: str) -> str:
 
 
 @access("review")
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def decide_item(request: HttpRequest, pk: int) -> HttpResponse:
-    """Decide on the item in hand and go on to the next. Scripts that have fetched that ahead are told where it went."""
+    """Decide on the item in hand and go on to the next. Scripts that have fetched that ahead are told where it went.
+
+    A refusal is shown at this address; who opens it anew is led to the item.
+    """
+    if request.method != "POST":
+        return redirect("review:item", pk)
     item, params = find_item(pk), Params(request.POST)
     given, seen = choice_of(request.POST), params.text("seen", 64)
     held, seconds = params.id("assignment"), params.decimal("seconds", 0, 86_400)
@@ -85,7 +91,8 @@ def _refused(request: HttpRequest, pk: int, given: dict[str, Any], seen: str, er
     if Params(request.POST).flag("scripted"):
         return JsonResponse({"error": str(error)}, status=status)
     item = find_item(pk)
-    drafts.save_draft(request.user, item.kind, item.subject_id, given, seen)
+    with suppress(InputError):  # too long for a draft: the page shows it all the same
+        drafts.save_draft(request.user, item.kind, item.subject_id, given, seen)
     if isinstance(error, ChangedMeanwhile):
         return _stale(request, item.kind, item.subject_id, given, seen, request.path.removesuffix("decide/"))
     context = item_context(request, item, given) | {"refused": str(error)}
@@ -122,9 +129,11 @@ def _found(kind: str, pk: int) -> Any:
 
 
 @access("review")
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def decide(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
-    """Decide on an object from its own page, outside of a queue."""
+    """Decide on an object from its own page, outside of a queue; who opens a refusal anew is led there."""
+    if request.method != "POST":
+        return redirect(f"{subject_page(require_kind(kind), pk)}#decision")
     given, params = choice_of(request.POST), Params(request.POST)
     seen = params.text("seen", 64)
     try:
@@ -179,8 +188,8 @@ def draft(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         saved = drafts.save_draft(
             request.user, require_kind(kind), pk, choice_of(request.POST), params.text("seen", 64), over
         )
-    except ChangedMeanwhile as error:
-        return JsonResponse({"error": str(error)}, status=412)
+    except InputError as error:
+        return JsonResponse({"error": str(error)}, status=http_terms(error).status)
     return JsonResponse({"saved": drafts.mark_of(saved)})
 
 
@@ -238,11 +247,11 @@ def bulk(request: HttpRequest) -> HttpResponse:
     For the bar below a list's selection what approving would take is counted, as a fragment.
     """
     params = Params(request.POST if request.method == "POST" else request.GET)
-    keys = params.picks("ids")
+    keys, filled = params.picks("ids"), {}
     if request.method != "POST" and wants_fragment(request, "bulk-told"):
         return render(request, "review/bulk_told.html", {"told": approval_counts(keys)})
     if request.method == "POST":
-        given = choice_of(request.POST)
+        given = filled = choice_of(request.POST)
         try:
             group, count, left = decide_many(
                 request.user, dict(zip(keys, params.texts("seen", 64), strict=False)), _choice(given, None)
@@ -256,6 +265,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
             return redirect(f"{request.path.removesuffix('tasks/')}history/?mine=1#{group}")
     context = bulk_preview(request.user, keys) | {
         "verdicts": VERDICTS[ReviewKind.TASK], "reasons": list(enumerate(REASONS[ReviewKind.TASK], 1)),
+        "filled": filled,
     }  # fmt: skip
     return render(request, "review/bulk.html", context)
 

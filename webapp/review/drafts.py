@@ -15,7 +15,7 @@ from webapp.errors import ChangedMeanwhile
 from webapp.review.models import Draft, subject_filter
 from webapp.review.subjects import require_subject
 
-MOST_BYTES = 64 << 10
+MOST_BYTES = 512 << 10
 
 
 def draft_of(user: Any, kind: str, pk: int) -> Draft | None:
@@ -45,7 +45,7 @@ def save_draft(user: Any, kind: str, pk: int, body: dict[str, Any], seen: str, o
     kept = {name: clean(value) if isinstance(value, str) else value for name, value in body.items()}
     for name in ("reasons", "places"):
         kept[name] = [clean(value) for value in kept.get(name, [])]
-    if len(json.dumps(kept)) > MOST_BYTES:
+    if len(json.dumps(kept, ensure_ascii=False).encode()) > MOST_BYTES:
         raise InputError(f"A draft may have {MOST_BYTES >> 10} KiB; shorten the comment.")
     about = subject_filter(kind, pk)
     known = Draft.objects.select_for_update().filter(user=user, **about).first()

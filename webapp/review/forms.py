@@ -13,7 +13,7 @@ from webapp.accounts.models import Role, User
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
-from webapp.query_params import Params
+from webapp.query_params import MOST_TEXT, Params
 from webapp.review.assignments import workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
@@ -130,7 +130,7 @@ def choice_of(data: QueryDict) -> dict[str, Any]:
     found: dict[str, Any] = {
         "verdict": params.text("verdict", 20),
         "reasons": params.texts("reasons", 32)[:20],
-        "comment": params.text("comment", 8_000),
+        "comment": params.text("comment", MOST_TEXT),
         "places": [place for place in params.texts("places", 500)[:40] if place.strip()],
         "overrides": params.flag("overrides"),
     }

@@ -11,7 +11,7 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access, may
 from webapp.errors import NotFound
 from webapp.htmx import wants_fragment
-from webapp.query_params import Params
+from webapp.query_params import MOST_TEXT, Params
 from webapp.review import remarks as services
 from webapp.review.decision_views import require_kind
 from webapp.review.desk import remarks_of
@@ -36,7 +36,7 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
                 kind,
                 pk,
                 params.text("remark", 8),
-                params.text("text", 8_000),
+                params.text("text", MOST_TEXT),
                 params.text("place", 1_000),
             )
         except NotFound:
@@ -53,7 +53,7 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         "remark_kinds": RemarkKind.choices,
         "is_adjudicator": getattr(request.user, "role", "") in ADJUDICATORS,
         "problem": problem,
-        "filled": {name: params.text(name, 8_000) if problem else "" for name in ("text", "place", "remark")},
+        "filled": {name: params.text(name, MOST_TEXT) if problem else "" for name in ("text", "place", "remark")},
     }
     template = "review/remarks_part.html" if wants_fragment(request) else "review/remarks.html"
     return render(request, template, context, status=200 if wants_fragment(request) else status)
