@@ -164,7 +164,10 @@ def test_what_is_typed_wrongly_is_shown_again_with_what_is_wrong(browser: Client
     assert "The reference&#x27;s calls" in page
     assert "<img src=x" not in page
     assert "def check_func(" in page
+    said = browser.post(f"{address}keep/", form | {"answer": "Three it is."}).content.decode()
+    assert "Three it is." in said
     assert browser.post(f"{address}keep/", form | {"calls": "[]"}).status_code == 302
+    assert browser.get(address).context["calls_text"] == "[]", "the draft takes the reference away"
     edit.refresh_from_db()
     assert edit.serial == 1
     stale = browser.post(f"{address}keep/", form | {"calls": "[]"})

@@ -172,6 +172,24 @@ def test_what_cannot_be_saved_says_so_and_loses_nothing(sandbox: Sandbox, made: 
         services.keep_draft(other, edit.pk, {"tool_source": "x"}, kept.serial)
 
 
+def test_a_reference_is_not_taken_away_from_a_task_that_is_else_the_same(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    task, audit = made.task("three"), made.task("three").audit_id
+    edit = services.start_task_edit(person, task)
+    edit = services.keep_draft(person, edit.pk, {"reference": None}, edit.serial)
+    with pytest.raises(InputError, match="keeps the reference"):
+        save_edit(sandbox, person, edit.pk, None)
+    edit.refresh_from_db()
+    after = Task.objects.select_related("current").get(pk=task.pk)
+    assert after.current is not None
+    assert (edit.state, after.audit_id, after.current.audits.count()) == ("draft", audit, 1)
+    edit = services.keep_draft(person, edit.pk, {"reference": None, "instruction": "Lend three."}, edit.serial)
+    save_edit(sandbox, person, edit.pk, None)
+    after.refresh_from_db()
+    assert (after.current.references.count(), after.audit_state) == (0, "incomplete")
+
+
 def test_a_draft_on_what_is_no_longer_current_is_not_saved_until_it_stands_on_that(
     sandbox: Sandbox, made: SeedLibrary, person: User
 ) -> None:

@@ -137,14 +137,14 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
     body = {**edit.body, **(given or {})}
     stored = [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")]
     known = as_reference(edit.reference) if edit.reference is not None else None
-    told = body.get("reference") or (
-        {"calls": [call.model_dump() for call in known.calls], "answer": known.answer} if known is not None else None
-    )
+    told = body.get("reference")
+    if "reference" not in body and known is not None:
+        told = {"calls": [call.model_dump() for call in known.calls], "answer": known.answer}
     state = load_state(edit.initial_id or revision.scenario.initial_id)
     text = given.get("state_text") if given else None
     if text is None:
         text = json.dumps(state, indent=1, ensure_ascii=False)
-    calls = body.get("calls_text") or json.dumps(told["calls"] if told else [], indent=1, ensure_ascii=False)
+    calls = json.dumps(told["calls"] if told else [], indent=1, ensure_ascii=False)
     return {
         "task": task,
         "revision": revision,
@@ -154,8 +154,8 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "criteria": body.get("criteria", revision.criteria),
         "is_rubric": revision.verifier_kind == "rubric",
         "state_text": text if len(text) <= STATE_SHOWN else None,
-        "calls_text": calls,
-        "answer": told["answer"] if told else "",
+        "calls_text": body.get("calls_text", calls),
+        "answer": body.get("answer", told["answer"] if told else ""),
         "no_reference": told is None,
         "parts": task_parts(edit, task),
     }

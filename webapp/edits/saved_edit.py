@@ -36,6 +36,11 @@ from webapp.scenarios.states import store_state
 
 STALE = "It was changed since this edit was begun. Put the draft on what is there now, look at both, and save then."
 
+KEPT_REFERENCE = (
+    "A revision keeps the reference that it has, and this edit changes nothing else. Write another in its place, or "
+    "change what is asked too: the further revision then has none."
+)
+
 
 @dataclass
 class SavedEdit:
@@ -155,6 +160,9 @@ def _save_task(
     made = saved.current
     if made is None:
         raise InputError(f"Task {task.pk} has no revision any more.")
+    drops = proposed.stored is not None and proposed.reference is None
+    if edit.kind == EditKind.TASK and made.pk == before.pk and drops:
+        raise InputError(KEPT_REFERENCE)
     if made.pk != before.pk and edit.kind == EditKind.PROGRAM:
         TaskRevision.objects.filter(pk=made.pk).update(origin_hash=before.origin_hash or before.content_hash)
     reference = None
