@@ -307,7 +307,8 @@ class Connection:
     def _silent(self, heard: _Heard, seconds: float) -> str:
         if heard.words:
             return f"{self._who()} fell silent amid its reply, for {self.endpoint.timeout_s:g} seconds."
-        return f"{self._who()} did not reply within {round(seconds, 1):g} seconds."
+        spelled = f"{round(seconds, 1):g}"
+        return f"{self._who()} did not reply within {spelled} second{'s' * (spelled != '1')}."
 
     def _unreachable(self, cause: BaseException) -> LLMError:
         name = type(cause).__name__

@@ -15,6 +15,7 @@ from tests.fixtures import replay_seed
 from tests.fixtures.pages_seed import EVIL
 from tests.review import seed
 from webapp.accounts.models import AuditEntry
+from webapp.jobs.models import Job
 from webapp.review import assignments
 from webapp.review.models import Assignment, Draft, QueueItem, Remark, ReviewDecision, ReviewQueue
 from webapp.review.task_gate import task_tag
@@ -252,6 +253,17 @@ def test_what_approving_would_take_is_counted_before_it_is_asked_for_as_the_prev
     viewer = client_of(seed.named("vic", "viewer"))
     assert viewer.get("/review/tasks/", chosen, headers=there).status_code == 403
     assert "bulk-told" not in viewer.get("/tasks/").content.decode()
+
+
+def test_who_waits_for_an_audit_is_told_that_it_is_under_way() -> None:
+    (ann,) = seed.people("annotator")
+    address = f"/review/task/{seed.task('a', audit='').pk}/panel/"
+    client = client_of(ann)
+    assert "Audits are under way" not in client.get(address).content.decode()
+    job = Job.objects.create(kind="audit", queue="sandbox", state="running", title="Audit <b>48</b>", done=12, total=48)
+    page = client.get(address).content.decode()
+    assert f'Audits are under way: <a href="/jobs/{job.pk}/">Audit &lt;b&gt;48&lt;/b&gt;</a>' in page
+    assert "(12 of 48)" in page
 
 
 def test_a_task_is_decided_on_from_its_own_page() -> None:

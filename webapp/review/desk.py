@@ -17,6 +17,7 @@ from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
+from webapp.jobs.models import OPEN_STATES, Job
 from webapp.review.assignments import may_work
 from webapp.review.drafts import draft_of, mark_of
 from webapp.review.judges.votes import shown_decisions
@@ -30,7 +31,7 @@ from webapp.review.models import (
     subject_filter,
 )
 from webapp.review.subjects import score_tag, subject_page, subject_title, tag_of
-from webapp.review.task_gate import may_override, obstacles
+from webapp.review.task_gate import UNAUDITED, may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.mutant_matrix import tell_mutants
@@ -177,6 +178,8 @@ def panel_context(
     context["history"] = history(kind, pk, current) if told else []
     if isinstance(subject, Task):
         found = context["obstacles"] = obstacles(subject)
+        if any(obstacle.code in UNAUDITED for obstacle in found):
+            context["audits"] = Job.objects.filter(kind="audit", state__in=OPEN_STATES).order_by("id").first()
         context["may_override"] = may_override(user) and all(obstacle.overridable for obstacle in found)
     return context
 

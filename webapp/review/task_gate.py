@@ -47,6 +47,8 @@ _MESSAGES = {
     "no_audit": "Nobody knows what its verifier measures. Audit it first.",
 }
 OVERRIDABLE = frozenset({"red_audit", "incomplete_audit"})
+UNAUDITED = frozenset({"stale_audit", "no_audit"})
+"""What an audit that is under way may be about to clear."""
 
 
 def obstacle_codes(audit_state: str, *, revision: bool, reference: bool) -> list[str]:
