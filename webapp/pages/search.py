@@ -123,7 +123,7 @@ def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
             continue
         if name != "pages" and not query.finds_rows:
             continue
-        hits = sorted(find(query.of(name)), key=lambda hit: not _is_named(hit, query))
+        hits = find(query.of(name))
         if hits:
             groups.append(HitGroup(name, title, tuple(hits[:most]), len(hits) > most))
     return sorted(groups, key=lambda group: not _is_named(group.hits[0], query))
@@ -153,12 +153,12 @@ def _matching(rows: QuerySet[Any], query: SearchQuery, column: str, environment:
     return sorted(found, key=lambda row: row.pk != query.number)
 
 
-def _rank(text: str, query: SearchQuery) -> tuple[int, int]:
-    """Smaller is better: how many words begin no word of the text, then where the first one stands."""
+def _rank(text: str, query: SearchQuery) -> tuple[bool, int, int]:
+    """Smaller is better: whether it is not just what was typed, how many words begin none of it, where the first is."""
     upper = text.upper()
     starts = set(upper.replace("_", " ").replace("-", " ").split())
     missing = sum(not any(part.startswith(word) for part in starts) for word in query.words)
-    return missing, upper.find(query.words[0])
+    return text.casefold() != query.text.casefold(), missing, upper.find(query.words[0])
 
 
 def _hits(query: SearchQuery, rows: Sequence[Model], make: Callable[[Any], Hit]) -> list[Hit]:
@@ -283,7 +283,7 @@ def _pages(query: SearchQuery) -> list[Hit]:
         parts = f"{command.label} {command.note}".upper().replace(",", " ").split()
         if all(any(part.startswith(word) for part in parts) for word in words):
             hits.append(Hit(command.label, command.note, command.url, key=command.key))
-    return hits
+    return sorted(hits, key=lambda hit: not _is_named(hit, query))
 
 
 KINDS: dict[str, tuple[str, Callable[[SearchQuery], Sequence[Hit]]]] = {
