@@ -33,6 +33,7 @@ LONGEST = (
     "test_kill_stack.py",
     "test_worker_end_to_end.py",
     "test_lists.py",
+    "test_every_page.py",
 )
 """Modules with tests of a minute and more, the longest first."""
 TOGETHER = {"worker_process": "processes", "site_process": "processes", "forest": "forest", "venv_python": "pip"}
