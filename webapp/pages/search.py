@@ -126,12 +126,12 @@ def search(query: SearchQuery, kind: str = "") -> list[HitGroup]:
         hits = find(query.of(name))
         if hits:
             groups.append(HitGroup(name, title, tuple(hits[:most]), len(hits) > most))
-    return sorted(groups, key=lambda group: not _is_named(group.hits[0], query))
+    return sorted(groups, key=lambda group: not _is_named(group.hits[0].label, query))
 
 
-def _is_named(hit: Hit, query: SearchQuery) -> bool:
-    """Whether its whole name was typed: that comes before whatever else holds the words."""
-    return hit.label.casefold() == query.text.casefold()
+def _is_named(name: str, query: SearchQuery) -> bool:
+    """Whether the whole name was typed: that comes before whatever else holds the words."""
+    return name.casefold() == query.text.casefold()
 
 
 def _matching(rows: QuerySet[Any], query: SearchQuery, column: str, environment: str | None = None) -> list[Any]:
@@ -158,7 +158,7 @@ def _rank(text: str, query: SearchQuery) -> tuple[bool, int, int]:
     upper = text.upper()
     starts = set(upper.replace("_", " ").replace("-", " ").split())
     missing = sum(not any(part.startswith(word) for part in starts) for word in query.words)
-    return text.casefold() != query.text.casefold(), missing, upper.find(query.words[0])
+    return not _is_named(text, query), missing, upper.find(query.words[0])
 
 
 def _hits(query: SearchQuery, rows: Sequence[Model], make: Callable[[Any], Hit]) -> list[Hit]:
@@ -283,7 +283,7 @@ def _pages(query: SearchQuery) -> list[Hit]:
         parts = f"{command.label} {command.note}".upper().replace(",", " ").split()
         if all(any(part.startswith(word) for part in parts) for word in words):
             hits.append(Hit(command.label, command.note, command.url, key=command.key))
-    return sorted(hits, key=lambda hit: not _is_named(hit, query))
+    return sorted(hits, key=lambda hit: not _is_named(hit.label, query))
 
 
 KINDS: dict[str, tuple[str, Callable[[SearchQuery], Sequence[Hit]]]] = {
