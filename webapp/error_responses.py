@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import render
 
 from synthesis.errors import EnvariumError, InfrastructureError
 from webapp.claims import StaleClaim
@@ -87,13 +88,19 @@ def _retry_after(seconds: float | None) -> dict[str, str]:
 
 
 class RefusalPages:
-    """Middleware: a refusal that a view raises is a page of its status, and what is not found the site's 404."""
+    """Middleware: a refusal that a view raises is a page of its status, what is not found the site's 404, and a page
+    says so where an address that only takes a form was opened."""
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponse]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
-        return self.get_response(request)
+        response = self.get_response(request)
+        if response.status_code == 405 and request.method == "GET" and "text/html" in request.headers.get("Accept", ""):
+            told = render(request, "405.html", status=405)
+            told.headers["Allow"] = response.headers.get("Allow", "POST")
+            return told
+        return response
 
     def process_exception(self, request: HttpRequest, error: Exception) -> HttpResponse | None:
         """Called by Django for what a view raises; the API answers its own errors before."""

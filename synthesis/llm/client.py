@@ -307,8 +307,10 @@ class Connection:
     def _silent(self, heard: _Heard, seconds: float) -> str:
         if heard.words:
             return f"{self._who()} fell silent amid its reply, for {self.endpoint.timeout_s:g} seconds."
-        spelled = f"{round(seconds, 1):g}"
-        return f"{self._who()} did not reply within {spelled} second{'s' * (spelled != '1')}."
+        of_all = seconds < self.endpoint.timeout_s  # the last request has what the ones before left of the deadline
+        spelled = f"{self.endpoint.deadline_s if of_all else seconds:g}"
+        limit = f"{spelled} second{'s' * (spelled != '1')}"
+        return f"{self._who()} did not reply within {limit}{', all tries together' * of_all}."
 
     def _unreachable(self, cause: BaseException) -> LLMError:
         name = type(cause).__name__

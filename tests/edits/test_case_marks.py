@@ -70,5 +70,6 @@ def test_a_run_on_the_draft_marks_the_desks_cases_and_groups_and_tells_what_brok
     assert "not as expected on your draft" not in page.split('id="marks-broken"')[1]
     page = ran(act="case", case=lent.pk)
     assert (words_at(page, mark), words_at(page, group)) == ("", ""), "what was not run has no mark of an earlier run"
+    assert f'value="{failed.pk}"' in page, "the others can be run next"
     assert not places(ran(act="cases", marks=shown + 1)), "the desk shows the cases of another assessment"
     assert words_at(ran(act="cases", tool_source="def lend_packets(:"), mark) == ""

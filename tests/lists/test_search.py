@@ -99,7 +99,7 @@ def test_what_people_ask_for_in_words_leads_where_they_mean(client: Client, ada:
     assert found(ada, f"task {run.task_id}")["tasks"][0].url == f"/tasks/{run.task_id}/"
     assert found(ada, f"trajectory #{run.pk}")["trajectories"][0].url == f"/trajectories/{run.pk}/"
     asked = {"red audit": "/tasks/?audit=red", "failed traj": "/trajectories/?outcome=failed", "go to tasks": "/tasks/",
-             "night": f"/review/{queue.pk}/", "mine": "/tasks/?audit=red"}  # fmt: skip
+             "night": f"/review/{queue.pk}/", "attempts": "/trajectories/", "mine": "/tasks/?audit=red"}  # fmt: skip
     for words, url in asked.items():
         assert found(ada, words)["pages"][0].url == url, words
     assert [hit.label for hit in found(ada, "mine")["pages"]] == ["Mine to mend"]

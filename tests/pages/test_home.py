@@ -75,7 +75,10 @@ def test_they_are_put_away_by_one_person_and_shown_again(monkeypatch: pytest.Mon
     assert "Put away" in flat(bob.get("/"))
     ada.post("/first-steps/", {"hidden": "0"})
     assert "Put away" in flat(ada.get("/"))
-    assert ada.get("/first-steps/").status_code == 405
+    opened = ada.get("/first-steps/", HTTP_ACCEPT="text/html")
+    assert opened.status_code == 405
+    assert "Go back to the page that you came from" in flat(opened)
+    assert opened.headers["Allow"] == "POST"
     every = [offer.__class__(**{**vars(offer), "done_by": lambda user: User.objects.all()}) for offer in OFFERS]
     monkeypatch.setattr("webapp.pages.first_steps.OFFERS", every)
     assert "Put away" not in flat(ada.get("/")), "gone once all is done"

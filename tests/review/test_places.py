@@ -213,3 +213,9 @@ def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() ->
     assert f"?queue={queue.pk}&amp;verdict=request_changes" in page
     judge(bob, task, assignment=assignments.pull_next(bob, queue))
     assert "Check 1 takes anything." in client_of(bob).get("/review/history/").content.decode()
+    mine = ReviewDecision.objects.get(user=ann)
+    assert f"/decisions/{mine.pk}/gold/" in client_of(adjudicator).get("/review/history/").content.decode()
+    client_of(adjudicator).post(f"/review/decisions/{mine.pk}/gold/")
+    shown = client_of(adjudicator).get("/review/history/").content.decode()
+    assert "/gold/" not in shown, "its answer is known by now"
+    assert "known answer" in shown

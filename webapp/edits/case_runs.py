@@ -89,6 +89,11 @@ class CaseRuns:
         return self._count("…")
 
     @property
+    def cases(self) -> frozenset[int]:
+        """Primary keys of the cases that were to run."""
+        return frozenset(run.case.pk for run in self.runs)
+
+    @property
     def ran(self) -> int:
         return len(self.runs) - self.not_run
 

@@ -45,6 +45,17 @@ COMMANDS: tuple[tuple[str, str, str, str], ...] = (
     ("Audit log", "admin", "pages:audit_log", "who did what"),
 )
 """Label, scope that shows it, URL name, what it is for; besides the pages of the rail."""
+HOLDS = {
+    "labels": "labels, themes, sessions",
+    "environments": "tools, versions, assessments",
+    "tasks": "scenarios, checks, audits",
+    "recorded": "attempts, runs, replay",
+    "queues": "queues, decisions",
+    "fine-tuning": "jobs, datasets, evaluations",
+    "statistics": "outcomes and cost over time",
+    "models": "endpoints, roles, prices",
+}
+"""What pages of the rail hold, in words that people search for."""
 FILTERED: tuple[tuple[str, str, str], ...] = (
     ("Tasks with a red audit", "scenarios:tasks", "audit=red"),
     ("Tasks that are not audited", "scenarios:tasks", "audit=none"),
@@ -62,7 +73,7 @@ FILTERED: tuple[tuple[str, str, str], ...] = (
 def commands_of(user: Any) -> Iterator[Command]:
     """What a person may open, those of the rail first."""
     scopes = SCOPES.get(getattr(user, "role", ""), frozenset())
-    rail = [(label, scope, name, "page", f"g {key[0]}") for key, label, name, scope in RAIL]
+    rail = [(label, scope, name, HOLDS.get(key, "page"), f"g {key[0]}") for key, label, name, scope in RAIL]
     entries = [("Home", "read", "pages:home", "page", "g h"), *rail, *((*command, "") for command in COMMANDS)]
     for label, scope, name, note, key in entries:
         if scope in scopes:

@@ -80,6 +80,11 @@ class OverTime:
     cut: bool
 
     @property
+    def is_priced(self) -> bool:
+        """Whether the cost of any call is known."""
+        return any(row.calls > row.unpriced for row in self.costs)
+
+    @property
     def cost_drawing(self) -> dict[str, Any]:
         return {
             "days": [row.day.isoformat() for row in self.costs],

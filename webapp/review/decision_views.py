@@ -209,12 +209,14 @@ def history(request: HttpRequest) -> HttpResponse:
     asked |= {"verdict": verdict, "undone_at": None, "gold_right": None} if verdict else {}
     may_undo_all = getattr(request.user, "role", "") in ADJUDICATORS
     page = keyset(request, rows.filter(**asked))
+    known = queues.known_answers(page.rows)
     lines = [
         (
             row,
             verdict_label(row.kind, row.verdict),
             reason_labels(row.kind, row.reasons),
             subject_page(row.kind, row.subject_id),
+            row.pk in known,
         )
         for row in page.rows
     ]

@@ -247,6 +247,16 @@ def refresh_if_old(queue: ReviewQueue) -> None:
         refresh(queue)
 
 
+def known_answers(decisions: Sequence[ReviewDecision]) -> set[int]:
+    """Primary keys of those whose item is asked of everybody by now, to see how well they decide."""
+    of_these = Q(pk__in=())
+    for kind in ReviewKind.values:
+        of_these |= Q(**{f"{kind}__in": [row.subject_id for row in decisions if row.queue_id and row.kind == kind]})
+    items = QueueItem.objects.filter(of_these, gold__isnull=False, queue__in={row.queue_id for row in decisions})
+    gold = {(item.queue_id, item.kind, item.subject_id) for item in items}
+    return {row.pk for row in decisions if (row.queue_id, row.kind, row.subject_id) in gold}
+
+
 def make_gold(user: Any, decision: int) -> QueueItem:
     """Ask everybody of the queue what a decision answered, to see how well they decide: its item becomes a gold item.
 

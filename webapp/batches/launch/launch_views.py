@@ -92,7 +92,9 @@ def new_estimate(request: HttpRequest) -> HttpResponse:
     """The dry run of a form: its panel with htmx, else the whole page with it."""
     form = _new_form(request)
     dry_run = _dry_run(request, form, form.chosen)
-    return _panel(request, dry_run) if wants_fragment(request) else _new_page(request, form, dry_run)
+    if wants_fragment(request):
+        return _panel(request, dry_run, says_readiness=True)
+    return _new_page(request, form, dry_run)
 
 
 @access("synthesise")
@@ -269,8 +271,8 @@ def _level_word(level: str, count: int) -> str:
     return singular if count == 1 else plural
 
 
-def _panel(request: HttpRequest, dry_run: dict[str, Any]) -> HttpResponse:
-    return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run})
+def _panel(request: HttpRequest, dry_run: dict[str, Any], *, says_readiness: bool = False) -> HttpResponse:
+    return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run, "says_readiness": says_readiness})
 
 
 def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:
