@@ -6,10 +6,11 @@ from webapp.batches.yields import yield_views
 
 app_name = "batches"
 urlpatterns: list[URLPattern] = [
-    path("", launch_views.batches, name="list"),
+    path("", batch_views.batches, name="list"),
     path("new/", launch_views.new, name="new"),
     path("new/for-label/<int:pk>/", gaps.for_node, name="for_node"),
     path("new/estimate/", launch_views.new_estimate, name="new_estimate"),
+    path("new/readiness/", launch_views.new_readiness, name="new_readiness"),
     path("new/matching/", launch_views.matching, name="matching"),
     path("new/typed/", launch_views.typed_row, name="typed_row"),
     path("new/prompt/", prompt_trials.prompt_text, name="prompt_text"),

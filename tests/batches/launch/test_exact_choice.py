@@ -59,11 +59,12 @@ def test_a_theme_is_grown_from_its_page_and_from_its_row(researcher: Client, the
     part = markup(researcher.post(f"{NEW}estimate/", fields, headers=HTMX))
     assert "<b>1</b> environment," in part
     assert "1 of the chosen themes" in part
-    told = part.partition('id="readiness"')[2]
-    assert 'hx-swap-oob="true"' in told, "the page's head is put right"
-    assert "refuses 1 of what is picked" in told
-    ready = markup(researcher.post(f"{NEW}estimate/", filled(researcher, NEW), headers=HTMX))
-    assert "Ready to start as it stands" in ready.partition('id="readiness"')[2]
+    for sent, said in (
+        (fields, "refuses 1 of what is picked"),
+        (filled(researcher, NEW), "Ready to start as it stands"),
+    ):
+        assert said in markup(researcher.post(f"{NEW}readiness/", sent, headers=HTMX))
+    assert "It cannot start as it stands" in markup(researcher.post(f"{NEW}readiness/", {}, headers=HTMX))
     start(researcher, fields)
     assert names(Batch.objects.get()) == ["Box desk"], "not the other that is called so too"
 

@@ -1,4 +1,4 @@
-"""Views before a batch runs: the list, a new one, a clone with changes, the dry run, annotators' limits."""
+"""Views before a batch runs: a new one, a clone with changes, the dry run, annotators' limits."""
 
 from __future__ import annotations
 
@@ -14,15 +14,13 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
-from webapp.accounts.access import access, may, takes_bytes
+from webapp.accounts.access import access, takes_bytes
 from webapp.batches import queries, services
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
 from webapp.batches.models import Batch
-from webapp.batches.pages import batch_list
-from webapp.batches.schemas import BatchQuery
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel, differences
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints import sampling_fields
@@ -31,11 +29,8 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import categories, distinct
 from webapp.forms.rows import offer, options
 from webapp.htmx import wants_fragment
-from webapp.lists.list_context import asked_list
-from webapp.lists.list_filters import list_query
-from webapp.paging import keyset
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call, list_call
+from webapp.rest.api_examples import api_call
 from webapp.rest.idempotency import fingerprint, once
 from webapp.taxonomy.models import Node, ThemeSource
 from webapp.taxonomy.queries import siblings
@@ -45,24 +40,6 @@ LISTED = 300
 LEFT_OUT_SHOWN = 3
 LEVEL_WORDS = {"theme": ("environment", "environments"), "trajectory": ("trajectory", "trajectories")}
 GIVEN = ("text", "source", "category", "node", "most")
-
-
-@access("read")
-@require_safe
-@never_cache
-def batches(request: HttpRequest) -> HttpResponse:
-    asked = list_query(batch_list.BATCHES, batch_list.filters_for(request.user), request.GET)
-    rows = queries.batches().defer("settings", "cloned_from__settings")
-    page = keyset(request, asked.narrow(rows), asked.order)
-    context = {
-        "page": page,
-        "rows": batch_list.with_far(page.rows),
-        "asked": asked,
-        "list": asked_list(request, asked, page),
-        "bulk": batch_list.BULK if may(request.user, "synthesise") else None,
-        "copy_as": list_call(request, "api:list_batches", BatchQuery),
-    }
-    return render(request, "batches/list.html", context)
 
 
 @takes_bytes(task_files.MOST_BYTES)
@@ -92,9 +69,21 @@ def new_estimate(request: HttpRequest) -> HttpResponse:
     """The dry run of a form: its panel with htmx, else the whole page with it."""
     form = _new_form(request)
     dry_run = _dry_run(request, form, form.chosen)
-    if wants_fragment(request):
-        return _panel(request, dry_run, says_readiness=True)
-    return _new_page(request, form, dry_run)
+    return _panel(request, dry_run) if wants_fragment(request) else _new_page(request, form, dry_run)
+
+
+@takes_bytes(task_files.MOST_BYTES)
+@access("synthesise")
+@require_POST
+@never_cache
+def new_readiness(request: HttpRequest) -> HttpResponse:
+    """Whether a batch could start from the form as it stands, as a part of its page."""
+    form = _new_form(request)
+    if form.is_valid():
+        told = {"unwritten": choice.unwritten(form.chosen.specs.values(), form.settings)}
+    else:
+        told = {"missing": True}
+    return render(request, "batches/launch/readiness.html", told)
 
 
 @access("synthesise")
@@ -271,8 +260,8 @@ def _level_word(level: str, count: int) -> str:
     return singular if count == 1 else plural
 
 
-def _panel(request: HttpRequest, dry_run: dict[str, Any], *, says_readiness: bool = False) -> HttpResponse:
-    return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run, "says_readiness": says_readiness})
+def _panel(request: HttpRequest, dry_run: dict[str, Any]) -> HttpResponse:
+    return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run})
 
 
 def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Views of a batch, one of its items, one of its calls. The live parts are fragments of these pages."""
+"""Views of batches, a batch, one of its items, one of its calls. The live parts are fragments of these pages."""
 
 from __future__ import annotations
 
@@ -11,21 +11,41 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from synthesis.pipeline import PIPELINE
-from webapp.accounts.access import access
+from webapp.accounts.access import access, may
 from webapp.batches import queries, setting_labels
 from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
-from webapp.batches.pages import descriptions, filters, progress
-from webapp.batches.schemas import CallQuery
+from webapp.batches.pages import batch_list, descriptions, filters, progress
+from webapp.batches.schemas import BatchQuery, CallQuery
 from webapp.batches.spec import BatchSettings
 from webapp.htmx import wants_fragment
+from webapp.lists.list_context import asked_list
+from webapp.lists.list_filters import list_query
 from webapp.paging import keyset
 from webapp.query_params import Params
-from webapp.rest.api_examples import api_call
+from webapp.rest.api_examples import api_call, list_call
 
 TABS = ("overview", "items", "calls", "failures", "settings")
 GROUPS_LIVE = 8
 """Of failures and of rejections, while the page asks for them again and again."""
+
+
+@access("read")
+@require_safe
+@never_cache
+def batches(request: HttpRequest) -> HttpResponse:
+    asked = list_query(batch_list.BATCHES, batch_list.filters_for(request.user), request.GET)
+    rows = queries.batches().defer("settings", "cloned_from__settings")
+    page = keyset(request, asked.narrow(rows), asked.order)
+    context = {
+        "page": page,
+        "rows": batch_list.with_far(page.rows),
+        "asked": asked,
+        "list": asked_list(request, asked, page),
+        "bulk": batch_list.BULK if may(request.user, "synthesise") else None,
+        "copy_as": list_call(request, "api:list_batches", BatchQuery),
+    }
+    return render(request, "batches/list.html", context)
 
 
 def find(pk: int) -> Batch:
