@@ -129,7 +129,8 @@ def link(request: HttpRequest, **changes: str) -> str:
     parameters = request.GET.copy()
     for key in CURSORS:
         parameters.pop(key, None)
-    parameters.update(changes)
+    for key, value in changes.items():
+        parameters[key] = value  # `update` would add to those that are there
     return f"{request.path}?{parameters.urlencode()}" if parameters else request.path
 
 

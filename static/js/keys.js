@@ -13,6 +13,8 @@
   const PAIR_MS = 1200;
   const OFF = "envarium.letters-off";
   const CHOSEN = "envarium.keys-chosen";
+  /* What comes and goes on a page keeps its key: it would act on something else. */
+  const KEPT = { u: "Undo", j: "Next row", k: "Previous row", x: "Tick the row", n: "Next", p: "Previous" };
   let first = "";
   let firstAt = 0;
 
@@ -126,6 +128,14 @@
     }
   }
 
+  /* Why a row cannot have this key: another has it, or begins with it ("g t"). Empty where it can. */
+  function takenBy(row, key) {
+    const others = [...all().values()].filter((one) => one.named !== row.named);
+    const same = others.find((one) => one.key === key) || others.find((one) => one.key.startsWith(`${key} `));
+    if (same) return `${key} is the key of “${same.does}” here. Give that one another key first.`;
+    return KEPT[key] && row.named !== key ? `${key} is the key of “${KEPT[key]}” on many pages. Choose another one.` : "";
+  }
+
   /* A button that takes the next letter or digit as the key; Backspace takes the page's own again, Escape changes nothing. */
   function remap(row) {
     const button = document.createElement("button");
@@ -144,8 +154,8 @@
         button.removeEventListener("keydown", taken);
         if (event.key === "Backspace") choose(row.named, null);
         else if (/^[\p{L}\p{N}]$/u.test(event.key) && !event.ctrlKey && !event.metaKey && !event.altKey) {
-          const other = [...all().values()].find((one) => one.key === event.key && one.named !== row.named);
-          if (other) said.textContent = `${event.key} is the key of “${other.does}” here. Give that one another key first.`;
+          const why = takenBy(row, event.key);
+          if (why) said.textContent = why;
           else { choose(row.named, event.key); said.textContent = `“${row.does}” is ${event.key} now.`; }
         } else if (event.key !== "Escape") said.textContent = "Choose a letter or a digit.";
         fill(dialog);

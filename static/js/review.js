@@ -74,17 +74,27 @@
       const { lost } = await answer.json();
       envarium.flash(lost, "bad");
       for (const timer of mine.timers) window.clearInterval(timer);
+      const warning = document.getElementById("lease-warning");
+      if (warning) warning.hidden = true; // it offered to keep what is gone
       return;
     }
     if (!answer.ok) return;
     const { left, assignment } = await answer.json();
     mine.until = Date.now() + left * 1000;
     mine.warned = false;
-    const named = mine.form?.querySelector("[name=assignment]");
-    if (named) named.value = String(assignment);
+    renumber(mine, assignment);
     const warning = document.getElementById("lease-warning");
     if (warning) warning.hidden = true;
     tick();
+  }
+
+  /* A lease that had ended is another hold now: all that names it names that. */
+  function renumber({ root, form, bar }, assignment) {
+    const named = form?.querySelector("[name=assignment]");
+    if (named) named.value = String(assignment);
+    const there = (url) => url.replace(/\/held\/\d+\//, `/held/${assignment}/`);
+    bar.dataset.heartbeat = there(bar.dataset.heartbeat);
+    for (const one of root.querySelectorAll("form[action*='/held/']")) one.setAttribute("action", there(one.getAttribute("action")));
   }
 
   function beatIfActive() {
@@ -112,6 +122,35 @@
     } catch {
       if (said) said.textContent = "The draft could not be kept: the server cannot be reached";
     }
+  }
+
+  /* A place of the page becomes one that the decision points to. */
+  function point(place) {
+    const box = document.querySelector("[data-places]");
+    if (!box) return;
+    const known = [...box.querySelectorAll("input[type=checkbox]")].find((one) => one.value === place);
+    if (known) known.checked = true;
+    else {
+      const tick = document.createElement("input");
+      Object.assign(tick, { type: "checkbox", name: "places", value: place, checked: true });
+      const label = document.createElement("label");
+      label.className = "point";
+      label.append(tick, ` ${place}`);
+      box.querySelector("#decision-place").before(label);
+    }
+    const said = desk?.form?.querySelector("[data-draft-said]");
+    if (said) said.textContent = `Points to ${place}`;
+    changed();
+  }
+
+  /* Enter in the field adds what was typed, and the next place can be typed. */
+  function typed(event) {
+    const field = event.target;
+    if (event.key !== "Enter" || event.ctrlKey || event.metaKey || field.id !== "decision-place") return;
+    event.preventDefault();
+    if (!field.value.trim()) return;
+    point(field.value.trim());
+    field.value = "";
   }
 
   /* The next item */
@@ -214,6 +253,11 @@
   document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
   window.addEventListener("popstate", () => window.location.reload());
   document.addEventListener("submit", decide);
+  document.addEventListener("keydown", typed);
+  document.addEventListener("click", (event) => {
+    const button = event.target.closest("[data-point]");
+    if (button) point(button.dataset.point);
+  });
   document.addEventListener("input", (event) => { if (event.target.closest("form[data-decide]")) changed(); });
   document.addEventListener("click", (event) => { if (event.target.closest("[data-keep-item]")) { desk.active = Date.now(); beat(); } });
   /* The editor of a source keeps its keys to itself; what is typed in it comes as input. */

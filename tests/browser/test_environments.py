@@ -97,6 +97,11 @@ def test_the_key_sheet_switches_single_letters_off(live_site: str, chromium: Bro
     sheet = page.locator("#keys")
     assert "Next row" in sheet.inner_text()
     assert not faults(page, "key sheet")
+    for key, why in (("u", "“Undo” on many pages"), ("g", "is the key of “"), ("y", "“Next row” is y now")):
+        sheet.get_by_role("button", name="Next row: key j. Change it").click()
+        page.keyboard.press(key)
+        expect(sheet.locator("[data-keys-said]")).to_contain_text(why)
+    sheet.locator("[data-keys-reset]").click()
     sheet.locator("[name=letters]").uncheck()
     page.keyboard.press("Escape")
     page.keyboard.press("j")

@@ -11,6 +11,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from webapp.accounts.models import User
 from webapp.datasets.models import Dataset
+from webapp.jobs.claims import JobClaim
 from webapp.jobs.models import Job, JobState
 
 pytestmark = pytest.mark.django_db
@@ -161,11 +162,14 @@ def test_a_frozen_dataset_is_linked_by_its_name(page: Client) -> None:
     assert "<script>window" not in html
 
 
-def test_an_import_of_nothing_says_so_in_red(page: Client) -> None:
-    row = Job.objects.create(
-        kind="import_mcp_servers", queue="sandbox", title="t", state="succeeded", result={"themes": {"created": 0}}
-    )
+def test_an_import_of_nothing_is_no_success_in_the_list_and_on_its_page(page: Client) -> None:
+    row = Job.objects.create(kind="import_mcp_servers", queue="sandbox", title="t", state="running", attempt=1)
+    assert JobClaim(row.pk, 1).finish(JobState.SUCCEEDED, result={"themes": {"created": 0}})
     html = flat(page.get(f"/jobs/{row.pk}/"))
     assert "Nothing came of it." in html
     assert 'class="note bad"' in html
     assert "Made:" not in html
+    listed = flat(page.get("/jobs/"))
+    assert "nothing came of it" in listed
+    assert "succeeded" not in listed.split("<tbody>")[1]
+    assert page.get(f"/api/v1/jobs/{row.pk}").json()["nothing_made"] is True

@@ -126,6 +126,16 @@ def test_a_lease_that_ended_gives_the_item_to_others_and_back_while_it_is_free()
     again = assignments.heartbeat(ann, mine.pk)
     assert (again.state, again.pk != mine.pk) == (AssignmentState.HELD, True)
     assert again.item.free == 0
+    assert assignments.heartbeat(ann, mine.pk).pk == again.pk, (
+        "a tab that still names the first hold keeps the same one"
+    )
+    wide = seed.queue(maker, "Wide", overlap=2)
+    second = pulled(ann, wide)
+    ended(second)
+    pulled(bob, wide)
+    renewed = assignments.heartbeat(ann, second.pk)
+    assert assignments.heartbeat(ann, second.pk).pk == renewed.pk, "also where a place is still free"
+    assert QueueItem.objects.get(queue=wide).free == 0
 
 
 @pytest.mark.django_db

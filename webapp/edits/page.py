@@ -50,7 +50,9 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
     }
     context["held_item"] = held_item(user, edit)
     last = of_subject(SAVE_JOB, subject_of(edit)).first() if edit.state == EditState.DRAFT else None
-    context["last_save"] = last if last is not None and last.state == JobState.FAILED else None
+    failed = last is not None and last.state == JobState.FAILED
+    # Why it failed holds for the draft as it was then.
+    context["last_save"] = last if last is not None and failed and last.payload.get("serial") == edit.serial else None
     forecast = newest_forecast(edit)
     context |= {"forecast": forecast, "forecast_holds": _holds(forecast, edit)}
     more = program_context(edit, given) if edit.kind == EditKind.PROGRAM else task_context(edit, given)

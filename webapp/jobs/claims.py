@@ -14,6 +14,7 @@ from synthesis.errors import EnvariumError
 from webapp.claims import Claim
 from webapp.events.services import publish
 from webapp.jobs.models import Job, JobLog, JobState
+from webapp.jobs.queries import came_to_nothing, result_view
 
 
 class Cancelled(EnvariumError):
@@ -70,8 +71,14 @@ class JobClaim(Claim[Job]):
 
     def finish(self, state: JobState, *, result: Any = None, error: str = "") -> bool:
         """Close the row and tell who follows. False, and nothing written, when the claim is stale."""
+        kind = self.held().values_list("kind", flat=True).first() if state == JobState.SUCCEEDED else None
         ended = self.held().update(
-            state=state, result=result, error=error[:10_000], finished_at=timezone.now(), lease_until=None
+            state=state,
+            result=result,
+            nothing_made=kind is not None and came_to_nothing(kind, result_view(result)),
+            error=error[:10_000],
+            finished_at=timezone.now(),
+            lease_until=None,
         )
         if ended:
             publish([f"job:{self.row}"])

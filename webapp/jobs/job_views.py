@@ -47,7 +47,6 @@ def job_context(pk: int) -> dict[str, Any]:
         "log_limit": queries.LOG_UP_TO,
         "elapsed": queries.elapsed(job),
         "result": result,
-        "nothing": result.nothing_made or queries.is_empty_import(job, result),
         "made": made_links(job),
         "page": page_of(job.subject),
     }

@@ -49,6 +49,8 @@ class Job(models.Model):
     total = models.PositiveIntegerField(default=0)
     note = models.CharField(max_length=300, blank=True)
     result = OrderedJSONField(null=True, blank=True)
+    nothing_made = models.BooleanField(default=False, db_default=False)
+    """It succeeded, and nothing came of it."""
     error = models.TextField(blank=True)
     created_by = models.ForeignKey(settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.SET_NULL)
     created_at = models.DateTimeField(auto_now_add=True)

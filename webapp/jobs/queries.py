@@ -9,7 +9,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from webapp.database.kept_sql import Given, KeptQuery
-from webapp.jobs.models import OPEN_STATES, Job, JobLog, JobState
+from webapp.jobs.models import OPEN_STATES, Job, JobLog
 
 LOG_UP_TO = 500
 ROWS_UP_TO = 500
@@ -32,11 +32,6 @@ class Result:
     failed: int = 0
     made: int = 0
     kept: int | None = None
-
-    @property
-    def nothing_made(self) -> bool:
-        """Whether records failed and none was used, or a batch ended and kept nothing."""
-        return (bool(self.failed) and not self.made) or self.kept == 0
 
 
 def spoken(key: str) -> str:
@@ -75,9 +70,11 @@ def result_view(result: Any) -> Result:
     return Result(facts, tables, rest, failed, made, result.get("items_kept"))
 
 
-def is_empty_import(job: Job, result: Result) -> bool:
-    """Whether an import ended well and there is nothing of it here, old or new."""
-    return job.state == JobState.SUCCEEDED and job.kind.startswith("import_") and not result.made
+def came_to_nothing(kind: str, result: Result) -> bool:
+    """Whether a job that ended well made nothing: its records failed and none was used, a batch kept nothing, or
+    nothing of an import is here, old or new."""
+    no_record = (bool(result.failed) or kind.startswith("import_")) and not result.made
+    return no_record or result.kept == 0
 
 
 def _made(part: dict[str, Any]) -> int:

@@ -40,6 +40,9 @@ class JobLine(Schema):
     done: int
     total: int
     note: str
+    nothing_made: Annotated[
+        bool, Field(description="It succeeded and nothing came of it: no record could be used, no item was kept.")
+    ]
     cancel_requested: bool
     created_by: Annotated[str | None, Field(validation_alias="created_by.username")] = None
     created_at: datetime

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.db.models import Q
@@ -81,7 +81,7 @@ def shown_list(
         rows=rows,
         page=page,
         form=form,
-        headings=tuple(heading(request, rows, column, order) for column in columns),
+        headings=tuple(headings(request, rows, columns, order)),
         shows=shows,
         choices=tuple((column, column.name in shows) for column in rows.columns),
         chips=(*more, *form.chips(request)),
@@ -107,6 +107,15 @@ def heading(request: HttpRequest, rows: RowList, column: Column, order: str) -> 
         return Heading(column)
     url = without(request, rows.order_parameter) if wanted == rows.default_order else ""
     return Heading(column, url or link(request, **{rows.order_parameter: wanted}), sorted_as(column, order))
+
+
+def headings(request: HttpRequest, rows: RowList, columns: Sequence[Column], order: str) -> Iterator[Heading]:
+    """The heads of the columns that are shown; of those that stand for one order the first is marked."""
+    marked = False
+    for column in columns:
+        found = heading(request, rows, column, order)
+        yield replace(found, sorted="") if marked else found
+        marked = marked or bool(found.sorted)
 
 
 def _tabs(request: HttpRequest, rows: RowList, query: str) -> list[ViewTab]:

@@ -49,7 +49,7 @@ HOLDS = {
     "labels": "labels, themes, sessions",
     "environments": "tools, versions, assessments",
     "tasks": "scenarios, checks, audits",
-    "recorded": "attempts, runs, replay",
+    "recorded": "attempts, runs, replay of a trajectory",
     "queues": "queues, decisions",
     "fine-tuning": "jobs, datasets, evaluations",
     "statistics": "outcomes and cost over time",

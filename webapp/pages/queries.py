@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cache
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import F, IntegerField, Q, QuerySet
@@ -15,6 +16,7 @@ from django.db.models.expressions import RawSQL
 from django.urls import reverse
 from django.utils import timezone
 
+from training.examples.records import SOURCE
 from webapp.accounts.access import may
 from webapp.batches.engine.lane_jobs import KIND as BATCH
 from webapp.batches.models import Batch
@@ -68,7 +70,11 @@ def amounts(demo: DemoAmounts | None) -> list[LinkedTotal]:
         number: int = counted[label]
         return number if number < COUNTED_TO else max(rolled.get(label, 0) - getattr(demo, label, 0), number)
 
-    return [LinkedTotal(label, url, amount(label)) for label, url in LISTS.items()]
+    def url(label: str, name: str) -> str:
+        apart = f"?{urlencode({'leave_out': SOURCE})}" if getattr(demo, label, 0) else ""
+        return f"{reverse(name)}{apart}"
+
+    return [LinkedTotal(label, url(label, name), amount(label)) for label, name in LISTS.items()]
 
 
 LISTS = {

@@ -224,11 +224,17 @@ _LOCKED = KeptQuery[Assignment](lambda: Assignment.objects.select_for_update(of=
 
 
 def require_held(user: Any, pk: int) -> Assignment:
-    """The same, held: one whose lease has ended is taken up again where its place is still free.
+    """The same, held: one whose lease has ended is taken up again where its place is still free; where it was (another
+    tab), that is the person's hold.
 
     Raises Conflict: somebody else has it now, or it was given up.
     """
     row = require_assignment(user, pk)
+    if row.state == AssignmentState.LAPSED:
+        mine = row.item.assignments.select_for_update().filter(user=user, state__in=ON_A_PLACE, pk__gt=pk)
+        for newer in mine.order_by("-pk")[:1]:
+            newer.item, newer.queue = row.item, row.queue
+            row = newer
     if row.state == AssignmentState.HELD:
         return row
     free = row.item.free > 0 and row.item.state == ReviewItemState.OPEN and row.item.assignee_id in (None, user.pk)

@@ -28,6 +28,7 @@ from webapp.review.forms import choice_of
 from webapp.review.item_views import find_item, item_context, on_to_next
 from webapp.review.judges.votes import shown_decisions, votes_on
 from webapp.review.models import QueueItem, ReviewDecision, ReviewKind, ReviewQueue
+from webapp.review.places import linked_places
 from webapp.review.subjects import locked_subject, subject_page, subject_title
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label
 from webapp.scenarios.queries import find_task
@@ -216,6 +217,7 @@ def history(request: HttpRequest) -> HttpResponse:
             verdict_label(row.kind, row.verdict),
             reason_labels(row.kind, row.reasons),
             subject_page(row.kind, row.subject_id),
+            linked_places(row.kind, row.subject_id, row.places),
             row.pk in known,
         )
         for row in page.rows

@@ -32,6 +32,7 @@ from webapp.review.models import (
     ReviewQueue,
     subject_filter,
 )
+from webapp.review.places import require_place
 from webapp.review.subjects import locked_subject, tag_of
 from webapp.review.task_gate import may_override, obstacles
 from webapp.review.verdicts import ADJUDICATORS, APPROVE, REASONS, SETTLED, verdict_of
@@ -141,6 +142,8 @@ def _written(
         hold_reference(revision)
     if not gold:
         _require_seen(subject, kind, seen)
+    for place in given.places:
+        require_place(subject, place)
     if isinstance(subject, Task) and given.verdict == APPROVE and not gold:
         _require_approvable(user, subject, given)
     _undo_own(user, kind, subject.pk, revision)

@@ -30,6 +30,7 @@ from webapp.review.models import (
     ReviewQueue,
     subject_filter,
 )
+from webapp.review.places import linked_places
 from webapp.review.subjects import score_tag, subject_page, subject_title, tag_of
 from webapp.review.task_gate import UNAUDITED, may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
@@ -67,6 +68,8 @@ class HistoryLine:
     superseded: bool
     groups: list[tuple[str, str]]
     """Of a tool: what was said of single groups of its cases."""
+    places: list[tuple[str, str]]
+    """What it points to, each with its address."""
 
 
 def history(kind: str, pk: int, current_revision: int | None = None) -> list[HistoryLine]:
@@ -76,6 +79,7 @@ def history(kind: str, pk: int, current_revision: int | None = None) -> list[His
             row, verdict_label(kind, row.verdict), reason_labels(kind, row.reasons), _tone(kind, row.verdict),
             row.revision_id is not None and row.revision_id != current_revision,
             [(dict(GROUPS).get(code, code), verdict_label(kind, said)) for code, said in _groups(row)],
+            linked_places(kind, pk, row.places),
         )
         for row in _decisions(kind).rows(subject=pk)
     ]  # fmt: skip

@@ -17,6 +17,7 @@ from webapp.query_params import MOST_TEXT, Params
 from webapp.review.assignments import workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
+from webapp.review.places import typed_places
 from webapp.review.queue_fill import ORDERS
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
 from webapp.review.transfers import NOTE_CHARS
@@ -131,7 +132,7 @@ def choice_of(data: QueryDict) -> dict[str, Any]:
         "verdict": params.text("verdict", 20),
         "reasons": params.texts("reasons", 32)[:20],
         "comment": params.text("comment", MOST_TEXT),
-        "places": [place for place in params.texts("places", 500)[:40] if place.strip()],
+        "places": typed_places(params.texts("places", 500)[:40]),
         "overrides": params.flag("overrides"),
     }
     groups = {code: params.text(f"group-{code}", 20) for code, _ in GROUPS if params.text(f"group-{code}", 20)}

@@ -16,7 +16,8 @@ from webapp.review import remarks as services
 from webapp.review.decision_views import require_kind
 from webapp.review.desk import remarks_of
 from webapp.review.models import RemarkKind
-from webapp.review.subjects import place_url, require_subject, subject_page
+from webapp.review.places import linked_places
+from webapp.review.subjects import require_subject, subject_page
 from webapp.review.verdicts import ADJUDICATORS
 
 
@@ -49,7 +50,7 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     context = {
         "kind": kind,
         "subject_pk": pk,
-        "remarks": [(row, place_url(kind, pk, row.place)) for row in remarks_of(kind, pk)],
+        "remarks": [(row, linked_places(kind, pk, [row.place] if row.place else [])) for row in remarks_of(kind, pk)],
         "remark_kinds": RemarkKind.choices,
         "is_adjudicator": getattr(request.user, "role", "") in ADJUDICATORS,
         "problem": problem,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from django.utils import timezone
@@ -12,19 +11,18 @@ from synthesis.formats.values import clean
 from webapp.accounts.row_log import acting
 from webapp.errors import Conflict, NotFound
 from webapp.review.models import Remark, RemarkKind, subject_filter
-from webapp.review.subjects import require_subject
+from webapp.review.places import require_place
+from webapp.review.subjects import find_subject
 from webapp.review.verdicts import ADJUDICATORS
 
 TEXT_CHARS = 4_000
 LABEL_CHARS = 60
 PLACE_CHARS = 500
-PLACE = re.compile(r"(?:step|check) [1-9]\d{0,5}|/.{0,499}", re.DOTALL)
-"""`step 7`, `check 3`, or a path of the state as JSON Pointer spells it."""
 
 
 def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str = "") -> Remark:
     """Put a remark on an object. Raises NotFound; InputError: nothing written, too long, or no such place."""
-    require_subject(kind, pk)
+    subject = find_subject(kind, pk)
     if remark not in RemarkKind.values:
         raise InputError("A remark is a comment, a label or a flag.")
     words, where = clean(text).strip(), clean(place).strip()
@@ -33,8 +31,10 @@ def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str
         raise InputError("Write what you want to say; a flag says what is wrong.")
     if len(words) > most:
         raise InputError(f"Write at most {most:,} characters; these are {len(words):,}.")
-    if where and not PLACE.fullmatch(where):
-        raise InputError("Point to a place as: step 7, check 3, or a path such as /orders/12.")
+    if len(where) > PLACE_CHARS:
+        raise InputError(f"A place has at most {PLACE_CHARS} characters; this has {len(where):,}.")
+    if where:
+        require_place(subject, where)
     with acting(user):
         return Remark.objects.create(**subject_filter(kind, pk), remark=remark, place=where, text=words, user=user)
 

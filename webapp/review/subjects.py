@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from django.db.models import Model
+from django.db.models import Model, QuerySet
 from django.urls import reverse
 
 from webapp.content_store import content_hash
@@ -77,21 +77,24 @@ def subject_page(kind: str, pk: int) -> str:
     return reverse(names[ReviewKind(kind)], args=[pk])
 
 
-def place_url(kind: str, pk: int, place: str) -> str:
-    """The address of a step or a check that a remark points to; "" of a path of the state, which is at every step."""
-    what, _, number = place.partition(" ")
-    if kind == ReviewKind.TRAJECTORY and what == "step":
-        return f"{reverse('trajectories:detail', args=[pk])}?step={number}"
-    if kind == ReviewKind.TRAJECTORY and what == "check":
-        return reverse("trajectories:check", args=[pk, int(number) - 1])
-    return ""
-
-
 def subject_title(subject: Model) -> str:
     """How people know the object."""
     if isinstance(subject, Trajectory):
         return f"Trajectory {subject.pk}"
     return str(getattr(subject, "title", "") or getattr(subject, "name", ""))
+
+
+def find_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
+    """The object as it is. Raises NotFound."""
+    rows: dict[str, QuerySet[Task] | QuerySet[Tool] | QuerySet[Trajectory]] = {
+        ReviewKind.TASK: Task.objects.select_related("current__scenario").defer("current__record"),
+        ReviewKind.TOOL: Tool.objects.select_related("version").defer("version__record"),
+        ReviewKind.TRAJECTORY: Trajectory.objects.select_related("revision__scenario").defer("record", "matrix"),
+    }
+    found = rows[kind].filter(pk=pk).first()
+    if found is None:
+        raise NotFound(MISSING[ReviewKind(kind)])
+    return found
 
 
 def require_subject(kind: str, pk: int) -> None:

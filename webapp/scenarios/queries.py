@@ -62,6 +62,8 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         rows = rows.filter(pk__in=wanted["ids"])
     if "environment" in wanted:
         rows = rows.filter(_environment(wanted["environment"]))
+    if "leave_out" in wanted:
+        rows = rows.exclude(environment__source=wanted["leave_out"])
     if "q" in wanted:
         text = wanted["q"].replace("\0", "")
         rows = rows.filter(words__icontains=text)

@@ -65,6 +65,7 @@ class TaskFilterQuery(BodyIn):
     fewest: Annotated[Count | None, Field(description="Checks at least.")] = None
     most: Annotated[Count | None, Field(description="Checks at most.")] = None
     source: Annotated[ShortText, Field(description="Where it came from, such as starter.")] = ""
+    leave_out: Annotated[ShortText, Field(max_length=32, description="Not in environments of this source.")] = ""
 
     def values(self) -> dict[str, Any]:
         """What `queries.tasks` takes: the filters that are set."""

@@ -102,7 +102,7 @@ class TaskFilters:
             "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
             "checks": filter_bar.span("Checks", "fewest", "most"),
             "source": choice("source", "Source"),
-            **filter_bar.hidden({"sort": self.values.get("sort")}),
+            **filter_bar.hidden({name: self.values.get(name) for name in ("sort", "leave_out")}),
         }
         pairs = {"idle": ("low", "high"), "checks": ("fewest", "most")}
         ranges = {name: [self.values.get(end) for end in ends] for name, ends in pairs.items()}
@@ -124,6 +124,7 @@ def read_filters(query: QueryDict) -> TaskFilters:
         "source": params.choice("source", dict(choices["source"])),
         "sort": params.choice("sort", SORTS),
         "ids": list(params.picks("ids")) or None,
+        "leave_out": params.text("leave_out", 32, strip=True),
     }
     understood = {name: value for name, value in values.items() if value not in (None, "")}
     return TaskFilters(understood, tuple(params.told(LEFT_OUT)), choices)

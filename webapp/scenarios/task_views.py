@@ -66,6 +66,8 @@ def _linked_chips(request: HttpRequest, wanted: dict[str, Any], named: Environme
         chips.append(Chip("Only of", named.name, without(request, "environment"), page=page))
     if "ids" in wanted:
         chips.append(Chip("Selected", f"{len(wanted['ids'])} of the list", without(request, "ids")))
+    if "leave_out" in wanted:
+        chips.append(Chip("Without", wanted["leave_out"], without(request, "leave_out")))
     return chips
 
 
