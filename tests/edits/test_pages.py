@@ -285,5 +285,5 @@ def test_a_group_of_cases_is_given_a_verdict_of_its_own(sandbox: Sandbox, made: 
     choice = DecisionChoice("tool_bug", detail={"groups": {"accepts": "ambiguous_rule"}, "more": "dropped"})
     row = decide(person, "tool", made.tool.pk, choice, tag)
     assert row.detail == {"groups": {"accepts": "ambiguous_rule"}}
-    [line] = history("tool", made.tool.pk)
+    [line], _ = history(person, "tool", made.tool.pk)
     assert line.groups == [("Does what it should refuse", "Ambiguous rule")]

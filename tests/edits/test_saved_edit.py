@@ -14,8 +14,10 @@ from webapp.accounts.models import AuditEntry, User
 from webapp.edits import services
 from webapp.edits.forecasts import holds, work_out
 from webapp.edits.models import Edit, Forecast
-from webapp.edits.proposals import editable_source
+from webapp.edits.page import task_parts
+from webapp.edits.proposals import editable_source, merged_checks, standing_parts
 from webapp.edits.saved_edit import save_edit
+from webapp.edits.stale_edit import stale_sides
 from webapp.environments.models import Version
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review.models import ReviewDecision
@@ -188,6 +190,38 @@ def test_a_reference_is_not_taken_away_from_a_task_that_is_else_the_same(
     save_edit(sandbox, person, edit.pk, None)
     after.refresh_from_db()
     assert (after.current.references.count(), after.audit_state) == (0, "incomplete")
+
+
+def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_meanwhile(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    task, other = made.task("three"), seed.people("adjudicator")[0]
+    mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
+    form = standing_parts(mine)
+    assert mine.reference is not None
+    checks = [*form["checks"], {"label": "Also", "source": "def check_func(a, b, c):\n    return True"}]
+    calls = {"calls": [*form["reference"]["calls"], *form["reference"]["calls"]], "answer": "Done twice."}
+    theirs = services.keep_draft(other, theirs.pk, form | {"reference": calls}, theirs.serial)
+    assert set(theirs.body) == {"reference"}
+    mine = services.keep_draft(person, mine.pk, form | {"instruction": "Lend them all, please."}, mine.serial)
+    assert set(mine.body) == {"instruction"}
+    mine = services.keep_draft(person, mine.pk, form, mine.serial)
+    assert not mine.body, "all as it was"
+    mine = services.keep_draft(person, mine.pk, form | {"instruction": "Lend."}, mine.serial)
+    save_edit(sandbox, other, theirs.pk, None)
+    mine.refresh_from_db()
+    told = stale_sides(services.find_edit(mine.pk), None)
+    assert "Theirs: Reference" in {side.title for side in told.theirs}
+    renewed = services.renew_base(person, mine.pk)
+    assert [one.title for one in task_parts(renewed, task)] == ["Instruction"]
+    save_edit(sandbox, person, renewed.pk, None)
+    after = Task.objects.select_related("current").get(pk=task.pk)
+    assert after.current is not None
+    assert after.current.instruction.startswith("Lend.")
+    assert after.current.references.order_by("-id")[0].answer == "Done twice."
+    first, second = form["checks"][0], {"label": "New", "source": "x"}
+    assert merged_checks([first, first], [second, first], [first, second]) == [second, second], "check by check"
+    assert merged_checks([first], checks, [second]) == checks, "who adds one keeps all"
 
 
 def test_a_draft_on_what_is_no_longer_current_is_not_saved_until_it_stands_on_that(

@@ -118,6 +118,24 @@ def test_the_best_match_stands_first(ada: User) -> None:
     assert next(iter(found(ada, "task"))) == "jobs"
 
 
+def test_a_task_is_found_by_its_whole_title_however_many_hold_its_words(
+    ada: User, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("webapp.pages.search.READ", 3)
+    run = replay_seed.make(replay_seed.ordinary())
+    assert run.task is not None
+    for number in range(6):
+        title = "Nurse closed" if number == 4 else f"Another {number}"
+        words = f"{title}\nkey-{number}\nA nurse closed the ward."
+        Task.objects.create(
+            environment=run.task.environment, scenario=run.task.scenario, source="made", key=f"key-{number}",
+            title=title, words=words,
+        )  # fmt: skip
+    hits = found(ada, "nurse closed")["tasks"]
+    assert hits[0].label == "Nurse closed"
+    assert len({hit.url for hit in hits}) == len(hits) == 3
+
+
 @pytest.mark.parametrize("text", ["%", "_", "\\", "' OR 1=1 --", "\x00abc", "a" * 5_000, "%%%%%%", "\u202eabc"])
 def test_odd_queries_are_only_text(text: str, client: Client, ada: User) -> None:
     client.force_login(ada)

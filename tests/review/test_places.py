@@ -209,6 +209,13 @@ def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() ->
     assert reason_labels(ReviewKind.TASK, CHANGES.reasons)[0] in shown.split("<tbody>")[1], "and why, as it was chosen"
     assert "Check 1 takes anything." in client_of(ann).get(told).content.decode()
     assert "Check 1 takes anything." not in client_of(ann).get(told + "x").content.decode()
+    alone = seed.queue(adjudicator, "One each")
+    item = QueueItem.objects.get(queue=alone)
+    for elsewhere in (f"/tasks/{task.pk}/", f"/review/task/{task.pk}/panel/", f"/review/items/{item.pk}/"):
+        seen = client_of(bob).get(elsewhere).content.decode()
+        assert "Check 1 takes anything." not in seen, "nor do the task's page and the desk of a queue that asks one"
+        assert "and 1 decided" in seen or elsewhere.startswith("/tasks/")
+    assert "Check 1 takes anything." in client_of(ann).get(f"/review/task/{task.pk}/panel/").content.decode()
     page = client_of(adjudicator).get(f"/review/{queue.pk}/").content.decode()
     assert f"?queue={queue.pk}&amp;verdict=request_changes" in page
     judge(bob, task, assignment=assignments.pull_next(bob, queue))

@@ -12,13 +12,13 @@ from ninja import Query, Router
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import default_sandbox
 from webapp.edits import services
-from webapp.edits.case_runs import cases_of, people_of, run_cases
+from webapp.edits.case_runs import assessment_of, cases_of, people_of, run_cases
 from webapp.edits.draft_body import check_state
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Edit, EditKind, Forecast
 from webapp.edits.proposals import proposed_program, require_readable
 from webapp.edits.schemas import EditBody, EditCasesOut, EditOut, EditQuery, EditStart, ForecastOut
-from webapp.environments.models import Assessment, Tool, Version
+from webapp.environments.models import Tool, Version
 from webapp.errors import NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
@@ -107,8 +107,8 @@ def run_edit_cases(request: HttpRequest, pk: Id) -> Any:
     except ProgramError as error:
         raise InputError(str(error)) from error
     require_readable(proposed)
-    newest = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
-    people = people_of(edit.version_id or 0, edit.tool)
+    newest = assessment_of(edit.version)
+    people = people_of(newest.version_id if newest is not None else 0, edit.tool)
     done = run_cases(default_sandbox(), proposed.program, cases_of(newest, edit.tool, people), people)
     cases = [
         {

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from webapp.edits.case_runs import CaseRun, CaseRuns
+from webapp.edits.case_runs import CaseRun, CaseRuns, assessment_of
 from webapp.edits.models import Edit
 from webapp.environments.case_groups import group_of
-from webapp.environments.models import Assessment, ToolCase
+from webapp.environments.models import ToolCase
 from webapp.review.tools.tool_desk import desk_cases
 
 WORDS = {
@@ -58,7 +58,7 @@ def desk_marks(edit: Edit, assessment_pk: int, results: CaseRuns | None) -> Desk
 
     None where the tool was assessed anew since, so that the desk shows other cases.
     """
-    newest = Assessment.objects.filter(version=edit.version_id).only("pk").order_by("-id").first()
+    newest = assessment_of(edit.version)
     if newest is None or newest.pk != assessment_pk:
         return None
     runs = results.runs if results is not None else ()

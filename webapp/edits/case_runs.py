@@ -16,7 +16,7 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
 from webapp.content_store import load
 from webapp.environments.case_groups import as_expected
-from webapp.environments.models import Assessment, CaseState, Tool, ToolCase
+from webapp.environments.models import Assessment, CaseState, Tool, ToolCase, Version
 from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdicts
 
 SECONDS = 4.5
@@ -96,6 +96,13 @@ class CaseRuns:
     @property
     def ran(self) -> int:
         return len(self.runs) - self.not_run
+
+
+def assessment_of(version: Version) -> Assessment | None:
+    """The newest assessment of a version, else of the newest earlier one that was assessed: its cases say what to call,
+    also where the program was changed since."""
+    rows = Assessment.objects.filter(version__environment=version.environment_id, version__number__lte=version.number)
+    return rows.select_related("version").order_by("-version__number", "-id").first()
 
 
 def people_of(version: int, tool: str = "") -> People:

@@ -17,13 +17,13 @@ from synthesis.runtime import default_sandbox
 from webapp.accounts.access import access
 from webapp.edits import services
 from webapp.edits.case_marks import DeskMarks, desk_marks
-from webapp.edits.case_runs import CaseRuns, cases_of, flaky_cases, people_of, run_cases
+from webapp.edits.case_runs import CaseRuns, assessment_of, cases_of, flaky_cases, people_of, run_cases
 from webapp.edits.forms import body_of, typed
 from webapp.edits.models import Edit, EditKind, EditState
 from webapp.edits.page import against, edit_context
 from webapp.edits.proposals import proposed_program
 from webapp.edits.stale_edit import stale_sides
-from webapp.environments.models import Assessment, Tool, Version
+from webapp.environments.models import Tool, Version
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.htmx import wants_fragment
@@ -223,8 +223,8 @@ def _cases(request: HttpRequest, row: Edit, act: str) -> HttpResponse:
         raise InputError(str(error)) from error
     if proposed.fatal:
         raise InputError(" ".join(proposed.fatal))
-    assessment = Assessment.objects.filter(version=row.version_id).order_by("-id").first()
-    people = people_of(row.version_id or 0, row.tool)
+    assessment = assessment_of(row.version)
+    people = people_of(assessment.version_id if assessment is not None else 0, row.tool)
     cases = cases_of(assessment, row.tool, people, failing=act == "failing")
     if act == "case":
         one = Params(request.POST).id("case")

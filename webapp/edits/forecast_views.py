@@ -38,7 +38,7 @@ def work_out(request: HttpRequest, pk: int) -> HttpResponse:
         row = services.find_edit(pk)
         if row.state != EditState.DRAFT:
             raise InputError("This edit is no draft any more.")
-        services.start_forecast(request.user, pk)
+        services.start_forecast(request.user, pk, again=True)
     except InputError as error:
         messages.error(request, str(error))
     return redirect("edits:forecast", pk)

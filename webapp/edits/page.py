@@ -9,20 +9,27 @@ from django.utils import timezone
 
 from synthesis.errors import ProgramError
 from webapp.content_store import load
-from webapp.edits.case_runs import cases_of, people_of
+from webapp.edits.case_runs import assessment_of, cases_of, people_of
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast
-from webapp.edits.proposals import changes_of, drafted_source, editable_source, reading
+from webapp.edits.proposals import (
+    changes_of,
+    drafted_source,
+    editable_source,
+    reading,
+    spelled_reference,
+    standing_parts,
+)
 from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
 from webapp.environments.case_groups import cited_lines
-from webapp.environments.models import Assessment, Tool
+from webapp.environments.models import Tool
 from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, moved_lines, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
 from webapp.review.models import Assignment, AssignmentState, QueueItem
 from webapp.scenarios.models import StateBody, Task
-from webapp.scenarios.references import as_reference, reference_of
+from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import plain_instruction
 from webapp.scenarios.states import load_state
 
@@ -107,8 +114,8 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         return {"field": name, "text": edit.body.get(name, ""), "problems": (str(error),), "parts": [], "first": 1}
     text = given.get(name) if given else edit.body.get(name)
     tool = Tool.objects.filter(version=edit.version_id, name=edit.tool).first() if edit.tool else None
-    people = people_of(edit.version_id or 0, edit.tool)
-    assessment = Assessment.objects.filter(version=edit.version_id).order_by("-id").first()
+    assessment = assessment_of(edit.version)
+    people = people_of(assessment.version_id if assessment is not None else 0, edit.tool)
     reasons: list[str] = []
     if assessment is not None and edit.tool:
         failing = assessment.cases.filter(tool=edit.tool).exclude(verdict="pass")
@@ -137,11 +144,8 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
     if revision is None or task is None:
         return {}
     body = {**edit.body, **(given or {})}
-    stored = [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")]
-    known = as_reference(edit.reference) if edit.reference is not None else None
-    told = body.get("reference")
-    if "reference" not in body and known is not None:
-        told = {"calls": [call.model_dump() for call in known.calls], "answer": known.answer}
+    stands = standing_parts(edit)
+    told = body.get("reference", stands["reference"])
     state = load_state(edit.initial_id or revision.scenario.initial_id)
     text = given.get("state_text") if given else None
     if text is None:
@@ -150,10 +154,7 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "task": task,
         "revision": revision,
-        "title": body.get("title", task.title),
-        "instruction": body.get("instruction", plain_instruction(revision)),
-        "checks": body.get("checks", stored),
-        "criteria": body.get("criteria", revision.criteria),
+        **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
         "is_rubric": revision.verifier_kind == "rubric",
         "state_text": text if len(text) <= STATE_SHOWN else None,
         "calls_text": body.get("calls_text", calls),
@@ -189,11 +190,15 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     if changes.criteria is not None:
         parts.append(part("Criteria", "\n".join(map(str, revision.criteria)), "\n".join(changes.criteria), budget))
     if "reference" in edit.body:
-        known = reference_of(revision)
-        before_calls = {"calls": known.calls, "answer": known.answer} if known is not None else None
-        if before_calls != edit.body["reference"]:
-            parts.append(part("Reference", _lines(before_calls), _lines(edit.body["reference"]), budget))
+        parts += reference_part(spelled_reference(reference_of(revision)), edit.body["reference"], budget)
     return [one for one in parts if one.rows or one.note]
+
+
+def reference_part(
+    before: dict[str, Any] | None, after: dict[str, Any] | None, budget: DiffBudget | None = None
+) -> list[DiffPart]:
+    """How a reference differs from another one; nothing where it does not."""
+    return [part("Reference", _lines(before), _lines(after), budget)] if before != after else []
 
 
 def _check(pair: tuple[str, str]) -> str:

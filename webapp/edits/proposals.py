@@ -10,6 +10,7 @@ from synthesis.assessment.environments import read_findings, view_of
 from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.formats.values import clean
 from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
 from webapp.edits.models import Edit, EditKind
@@ -169,6 +170,52 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
             checks = drafted
     criteria = tuple(body["criteria"]) if "criteria" in body and body["criteria"] != revision.criteria else None
     return RevisionChanges(body.get("title"), instruction, checks, criteria, new_state)
+
+
+def standing_parts(edit: Edit) -> dict[str, Any]:
+    """The parts of the task that a draft stands on, as a draft's body spells them."""
+    revision, task = edit.revision, edit.task
+    if revision is None or task is None:
+        return {}
+    return {
+        "title": task.title,
+        "instruction": plain_instruction(revision),
+        "checks": [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")],
+        "criteria": list(revision.criteria),
+        "reference": spelled_reference(edit.reference),
+    }
+
+
+def spelled_reference(row: TaskReference | None) -> dict[str, Any] | None:
+    """A stored reference as a draft's body spells it."""
+    if row is None:
+        return None
+    known = as_reference(row)
+    return {"calls": [call.model_dump() for call in known.calls], "answer": known.answer}
+
+
+def own_parts(edit: Edit, body: dict[str, Any]) -> dict[str, Any]:
+    """The parts of a body that differ from what the draft stands on: a form sends all of them, and what a person left
+    as it was must not take back what somebody else saves meanwhile."""
+    stands = standing_parts(edit)
+    return {name: value for name, value in body.items() if name not in stands or _typed(value) != _typed(stands[name])}
+
+
+def merged_checks(before: list[Any], mine: list[Any], now: list[Any]) -> list[Any]:
+    """Checks of a draft put on what is current now: those that it left as they were are the current ones. A draft that
+    added checks or took some away keeps its own."""
+    if not len(before) == len(mine) == len(now):
+        return mine
+    return [new if _typed(own) == _typed(old) else own for old, own, new in zip(before, mine, now, strict=True)]
+
+
+def _typed(value: Any) -> Any:
+    """A part as it comes back from a form: cleaned, without blanks around it."""
+    if isinstance(value, str):
+        return clean(value).replace("\r\n", "\n").strip()
+    if isinstance(value, dict):
+        return {name: _typed(inner) for name, inner in value.items()}
+    return [_typed(inner) for inner in value] if isinstance(value, list) else value
 
 
 def changes_anything(edit: Edit) -> bool:

@@ -12,8 +12,9 @@ from synthesis.formats.values import clean
 from webapp.accounts.services import audit
 from webapp.content_store import content_hash
 from webapp.edits.draft_body import program_body, task_body
-from webapp.edits.models import Edit, EditKind, EditState, Forecast, ForecastState
-from webapp.edits.proposals import changes_anything, drafted_source
+from webapp.edits.forecasts import holds
+from webapp.edits.models import Edit, EditKind, EditState, Forecast
+from webapp.edits.proposals import changes_anything, drafted_source, merged_checks, own_parts, standing_parts
 from webapp.environments.models import Tool, Version
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
@@ -64,11 +65,22 @@ def find_edit(pk: int) -> Edit:
 
 @transaction.atomic
 def start_tool_edit(user: Any, tool: Tool) -> Edit:
-    """The person's open draft of a tool, made where there is none. Raises Conflict: of an older version."""
-    version = Version.objects.select_related("environment").get(pk=tool.version_id)
-    if version.environment.current_id != version.pk:
-        raise Conflict("This is a tool of an older version. Open it on the environment's newest version to edit it.")
-    return _started(user, version, tool.name)
+    """The person's open draft of a tool as the newest version has it, made where there is none.
+
+    Raises Conflict: the newest version has no tool of this name.
+    """
+    newest = newest_of(tool)
+    return _started(user, newest.version, newest.name)
+
+
+def newest_of(tool: Tool) -> Tool:
+    """The tool of this name in its environment's newest version. Raises Conflict: there is none."""
+    environment = Version.objects.select_related("environment").get(pk=tool.version_id).environment
+    rows = Tool.objects.filter(version=environment.current_id or 0, name=tool.name)
+    found = rows.select_related("version__environment").first()
+    if found is None:
+        raise Conflict("This is a tool of an older version, and the newest one has no tool of this name.")
+    return found
 
 
 @transaction.atomic
@@ -172,7 +184,7 @@ def keep_draft(
         raise InputError("This draft is of one tool. Send `tool_source`, or edit the whole program.")
     if edit.kind == EditKind.PROGRAM and not edit.tool and "tool_source" in kept:
         raise InputError("This draft is of the whole program. Send `source`.")
-    edit.body = kept
+    edit.body = kept if edit.kind == EditKind.PROGRAM else own_parts(edit, kept)
     if edit.kind == EditKind.TASK and state is not None:
         stored = store_state(state)
         scenario = edit.revision.scenario if edit.revision else None
@@ -227,7 +239,10 @@ def copy_edit(user: Any, pk: int) -> Edit:
 
 @transaction.atomic
 def renew_base(user: Any, pk: int) -> Edit:
-    """Put a draft on what is current now, as it is. Raises NotFound; Conflict: the tool is not there any more."""
+    """Put a draft on what is current now: what it changes stays, what it left as it was is the current.
+
+    Raises NotFound; Conflict: the tool is not there any more.
+    """
     edit = _own(user, pk)
     if edit.kind == EditKind.PROGRAM:
         current = Version.objects.filter(pk=edit.environment.current_id or 0).first()
@@ -242,8 +257,13 @@ def renew_base(user: Any, pk: int) -> Edit:
         task = Task.objects.select_related("current__scenario").get(pk=edit.task_id or 0)
         if task.current is None:
             raise Conflict("The task has no content any more.")
-        edit.revision, edit.reference = task.current, reference_of(task.current)
+        before = standing_parts(edit).get("checks", [])
+        edit.task, edit.revision, edit.reference = task, task.current, reference_of(task.current)
         edit.version_id = task.current.scenario.version_id
+        body = dict(edit.body)
+        if "checks" in body:
+            body["checks"] = merged_checks(before, body["checks"], standing_parts(edit)["checks"])
+        edit.body = own_parts(edit, body)
     return _written(edit)
 
 
@@ -270,12 +290,13 @@ def newest_forecast(edit: Edit) -> Forecast | None:
 
 
 @transaction.atomic
-def start_forecast(user: Any, pk: int) -> Forecast:
-    """Queue the working out of what saving a draft would do; one that holds or is on its way is handed back."""
+def start_forecast(user: Any, pk: int, *, again: bool = False) -> Forecast:
+    """Queue the working out of what saving a draft would do; one that holds or is on its way is handed back, the first
+    not where it is asked for `again`."""
     edit = _locked(pk)
     require_changes(edit)
     known = newest_forecast(edit)
-    if known is not None and known.digest == edit.digest and known.state == ForecastState.READY:
+    if known is not None and not again and holds(known, edit):
         return known
     if known is not None and known.digest == edit.digest and open_of(FORECAST_JOB, subject_of(edit)) is not None:
         return known
@@ -311,10 +332,8 @@ def require_changes(edit: Edit) -> None:
 
 @transaction.atomic
 def start_repair(user: Any, tool: Tool, origin: Edit | None = None) -> Job:
-    """Queue a repair of a tool by the author model. Raises Conflict: an older version."""
-    version = Version.objects.select_related("environment").get(pk=tool.version_id)
-    if version.environment.current_id != version.pk:
-        raise Conflict("This is a tool of an older version. Ask for a repair of the newest one.")
+    """Queue a repair of a tool, as the newest version has it, by the author model. Raises Conflict: it has none."""
+    tool = newest_of(tool)
     subject = f"tool:{tool.pk}"
     known = open_of(REPAIR_JOB, subject)
     if known is not None:

@@ -8,12 +8,13 @@ from typing import Any
 from synthesis.errors import InputError, ProgramError
 from webapp.edits.forms import body_of
 from webapp.edits.models import Edit, EditKind
-from webapp.edits.page import task_parts
-from webapp.edits.proposals import editable_source
+from webapp.edits.page import reference_part, task_parts
+from webapp.edits.proposals import editable_source, spelled_reference
 from webapp.edits.services import is_stale
 from webapp.environments.version_diff import DiffPart, DiffRow, part
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import revision_diff
+from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import plain_instruction
 
 
@@ -82,6 +83,7 @@ def _of_task(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
     whose = f"Revision {now.number}" if now is not None else "The task"
     changed = revision_diff(revision, now) if now is not None and now.pk != revision.pk else []
     theirs = [DiffPart(title, [_row(kind, text) for kind, text in lines]) for title, lines in changed]
+    theirs += reference_part(spelled_reference(edit.reference), spelled_reference(now and reference_of(now)))
     return StaleSides(whose, *about, mine, theirs)
 
 

@@ -12,12 +12,13 @@ from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from webapp.accounts.models import User
 from webapp.accounts.services import audit
+from webapp.edits.case_runs import assessment_of
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.services import digest_of
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
-from webapp.environments.models import Assessment, Tool, ToolCase
+from webapp.environments.models import Tool, ToolCase
 from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdict
 
 MOST_FAILED = 20
@@ -31,7 +32,7 @@ def brief_of(tool: Tool) -> ToolBrief:
     A case that people took for right against its checker is to stay as it is.
     """
     version = tool.version
-    newest = Assessment.objects.filter(version=version).order_by("-id").first()
+    newest = assessment_of(version)
     cases = list(newest.cases.filter(tool=tool.name).order_by("position")[:200]) if newest is not None else []
     said = person_verdict(tool.pk)
     wrong = [row for row in cases if counts_as(row, said) != "pass"]

@@ -80,9 +80,14 @@ class OverTime:
     cut: bool
 
     @property
-    def is_priced(self) -> bool:
-        """Whether the cost of any call is known."""
-        return any(row.calls > row.unpriced for row in self.costs)
+    def cost(self) -> float:
+        """The known cost of all days."""
+        return sum(row.cost for row in self.costs)
+
+    @property
+    def unpriced(self) -> int:
+        """How many calls have no known cost."""
+        return sum(row.unpriced for row in self.costs)
 
     @property
     def cost_drawing(self) -> dict[str, Any]:

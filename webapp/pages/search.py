@@ -134,10 +134,13 @@ def _is_named(name: str, query: SearchQuery) -> bool:
     return name.casefold() == query.text.casefold()
 
 
-def _matching(rows: QuerySet[Any], query: SearchQuery, column: str, environment: str | None = None) -> list[Any]:
+def _matching(
+    rows: QuerySet[Any], query: SearchQuery, column: str, environment: str | None = None, name: str = ""
+) -> list[Any]:
     """Rows whose column holds every word, or that have the number: the number first, then by where words stand.
 
-    With the path to their `environment` what the training demo brought in comes last.
+    With the path to their `environment` what the training demo brought in comes last. Where the column holds more than
+    what a row is called, `name` is the column of that: rows called just so come first, however many hold the words.
     """
     where = Q(pk=query.number) if query.number else Q()
     if query.long_words:
@@ -147,8 +150,13 @@ def _matching(rows: QuerySet[Any], query: SearchQuery, column: str, environment:
         where |= by_words
     parts = [rows] if environment is None else [without_demo(rows, environment), only_demo(rows, environment)]
     found: list[Any] = []
+    if name and query.long_words:
+        called = without_demo(rows, environment) if environment is not None else rows
+        called = called.filter(**{f"{column}__icontains": query.text, f"{name}__iexact": query.text})
+        found = list(called.order_by()[: query.most + 1])
+    known = {row.pk for row in found}
     for part in parts:
-        read = list(part.filter(where).order_by()[: READ - len(found)])
+        read = [row for row in part.filter(where).order_by()[: READ - len(found)] if row.pk not in known]
         found += sorted(read, key=lambda row: (_rank(str(getattr(row, column)), query), -row.pk))
     return sorted(found, key=lambda row: row.pk != query.number)
 
@@ -200,7 +208,7 @@ def _tasks(query: SearchQuery) -> list[Hit]:
     rows = Task.objects.select_related("environment").only("title", "words", "audit_state", "environment__name")
     return _hits(
         query,
-        _matching(rows, query, "words", "environment"),
+        _matching(rows, query, "words", "environment", "title"),
         lambda row: Hit(
             row.title,
             f"{row.environment.name} · task {row.pk}",
@@ -217,7 +225,7 @@ def _trajectories(query: SearchQuery) -> list[Hit]:
     found = list(rows.filter(pk=query.number)) if query.number else []
     if query.long_words:
         words = SearchQuery(query.text, query.words)
-        tasks = [row.pk for row in _matching(Task.objects.only("words"), words, "words", "environment")]
+        tasks = [row.pk for row in _matching(Task.objects.only("words"), words, "words", "environment", "title")]
         newest = [row for row in rows.filter(task__in=tasks[:20]).order_by("-id")[:READ] if row not in found]
         found += sorted(newest, key=lambda row: row.environment is not None and row.environment.source == DEMO)
         foreign = Trajectory.objects.filter(environment__isnull=True).only(

@@ -239,8 +239,8 @@ def _standing(kind: str) -> KeptQuery[ReviewDecision]:
 
 
 def required(kind: str, pk: int) -> int:
-    """How many people have to decide: the largest overlap of the queues that hold the object, else one."""
-    items = QueueItem.objects.filter(**subject_filter(kind, pk), gold__isnull=True)
+    """How many people have to decide: the largest overlap of the open queues that hold the object, else one."""
+    items = QueueItem.objects.filter(**subject_filter(kind, pk), gold__isnull=True, queue__is_open=True)
     return items.exclude(state=ReviewItemState.WITHDRAWN).aggregate(most=Max("overlap"))["most"] or 1
 
 

@@ -72,17 +72,23 @@ class HistoryLine:
     """What it points to, each with its address."""
 
 
-def history(kind: str, pk: int, current_revision: int | None = None) -> list[HistoryLine]:
-    """The newest decisions of people on an object, undone ones too."""
-    return [
+def history(user: Any, kind: str, pk: int, current_revision: int | None = None) -> tuple[list[HistoryLine], int]:
+    """(the newest decisions of people on an object that the person may see, undone ones too, how many they may not)."""
+    every = rows = _decisions(kind).rows(subject=pk)
+    others = [row.pk for row in rows if row.user_id != user.pk]
+    if others and user.role not in ADJUDICATORS:
+        shown = set(shown_decisions(user).filter(pk__in=others).values_list("pk", flat=True))
+        rows = [row for row in rows if row.user_id == user.pk or row.pk in shown]
+    lines = [
         HistoryLine(
             row, verdict_label(kind, row.verdict), reason_labels(kind, row.reasons), _tone(kind, row.verdict),
             row.revision_id is not None and row.revision_id != current_revision,
             [(dict(GROUPS).get(code, code), verdict_label(kind, said)) for code, said in _groups(row)],
             linked_places(kind, pk, row.places),
         )
-        for row in _decisions(kind).rows(subject=pk)
+        for row in rows
     ]  # fmt: skip
+    return lines, sum(row.undone_at is None for row in every) - sum(row.undone_at is None for row in rows)
 
 
 @cache
@@ -179,7 +185,7 @@ def panel_context(
     }
     current = subject.current_id if isinstance(subject, Task) else None
     context["revision"] = subject.current if isinstance(subject, Task) else None
-    context["history"] = history(kind, pk, current) if told else []
+    context["history"], context["hidden_votes"] = history(user, kind, pk, current) if told else ([], 0)
     if isinstance(subject, Task):
         found = context["obstacles"] = obstacles(subject)
         if any(obstacle.code in UNAUDITED for obstacle in found):

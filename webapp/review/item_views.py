@@ -22,7 +22,7 @@ from webapp.query_params import Params
 from webapp.review import assignments, queues, transfers
 from webapp.review.desk import panel_context, queue_context, subject_context
 from webapp.review.forms import SendForm
-from webapp.review.judges.votes import votes_on
+from webapp.review.judges.votes import asks_several, votes_on
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
 from webapp.review.verdicts import ADJUDICATORS, verdict_label
 
@@ -116,7 +116,8 @@ def item_context(request: HttpRequest, item: QueueItem, given: dict[str, Any] | 
     reads_on = item.gold is None and (context["decided"] or not context["works_it"])
     blind = not reads_on and context["places"] > 1 and item.state == "open"
     told = not blind and item.gold is None
-    context |= subject_context(request, kind, pk, told=told)
+    apart = kind == ReviewKind.TOOL and not reads_on and asks_several(kind, pk)
+    context |= subject_context(request, kind, pk, told=told and not apart)
     context |= panel_context(user, kind, context["subject"], given=given, told=told)
     context["own_decision"] = _own_decision(own) if context["decided"] else None
     context["after"] = _last_decision(request)

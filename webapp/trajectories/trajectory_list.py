@@ -183,6 +183,8 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
     if filters.ids:
         clear = filter_bar.without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
+    if filters.order.lstrip("-") == "reward":
+        chips.append(filter_bar.Chip("Only", "with a reward, in its order", filter_bar.without(request, "order")))
     return chips
 
 

@@ -83,7 +83,7 @@ def new_readiness(request: HttpRequest) -> HttpResponse:
         told = {"unwritten": choice.unwritten(form.chosen.specs.values(), form.settings)}
     else:
         told = {"missing": True}
-    return render(request, "batches/launch/readiness.html", told)
+    return render(request, "batches/launch/readiness_said.html", told)
 
 
 @access("synthesise")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from asgiref.sync import async_to_sync
@@ -16,6 +17,7 @@ from synthesis.formats.values import clean
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
 from webapp.accounts.row_log import acting
+from webapp.database.kept_sql import Given, KeptQuery
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import find_choice
@@ -178,6 +180,20 @@ def _keep(
             comment=clean(reply.comment),
         )
     run.voted += 1
+
+
+def asks_several(kind: str, pk: int) -> bool:
+    """Whether an open item of any queue asks several people about an object: each decides before seeing the others."""
+    return _asking_several(kind).first(subject=pk) is not None
+
+
+@cache
+def _asking_several(kind: str) -> KeptQuery[int]:
+    return KeptQuery(
+        lambda: QueueItem.objects.filter(
+            **{f"{kind}_id": Given("subject")}, state=ReviewItemState.OPEN, overlap__gt=1
+        ).values_list("pk", flat=True)[:1]
+    )
 
 
 def shown_decisions(user: Any) -> QuerySet[ReviewDecision]:
