@@ -58,7 +58,7 @@ def test_a_program_pulls_decides_and_undoes() -> None:
     undone = sent(caller, undo, {}, **tag_of(caller, f"/review/task/{task.pk}"))
     assert undone.json()["undone_at"]
     assert caller.get(f"/review/decisions?task={task.pk}").json()["data"][0]["user"] == "the-annotator"
-    assert Task.objects.get(pk=task.pk).review_state == "in_review"
+    assert Task.objects.get(pk=task.pk).review_state == "draft"
 
 
 def test_a_red_audit_forbids_it_here_too_and_remarks_are_taken() -> None:
@@ -192,7 +192,7 @@ def test_a_bulk_decision_binds_each_task_to_what_was_seen_and_is_undone_whole() 
     problem(sent(caller, undo, {}, **{"If-Match": '"old"'}), 412)
     assert sent(caller, undo, {}, **tag_of(caller, act)).json() == {"undone": 1}
     problem(sent(caller, undo, {}), 404)
-    assert Task.objects.get(pk=tasks[0].pk).review_state == "in_review"
+    assert Task.objects.get(pk=tasks[0].pk).review_state == "draft"
     body = {"remark": "flag", "text": "Odd."}
     remarks = f"/review/task/{tasks[0].pk}/remarks"
     problem(sent(caller, remarks, body, **{"If-Match": '"old"'}), 412)

@@ -61,7 +61,7 @@ def test_a_decision_settles_the_task_and_its_undoing_unsettles_it() -> None:
     row = judge(ann, task)
     assert state(task) == ("approved", "approved")
     undo(ann, row.pk)
-    assert state(task) == ("in_review", "in_review")
+    assert state(task) == ("draft", "draft"), "as it was before"
     with pytest.raises(Conflict, match="undone already"):
         undo(ann, row.pk)
     draft = Draft.objects.get(user=ann, task=task)
@@ -184,7 +184,7 @@ def test_a_bulk_decision_leaves_out_what_it_may_not_and_is_undone_whole() -> Non
     assert (count, left) == (2, 1)
     assert [state(task)[0] for task in tasks] == ["approved", "approved", "draft"]
     assert undo_group(ann, group) == 2
-    assert {state(task)[0] for task in tasks} == {"in_review", "draft"}
+    assert {state(task)[0] for task in tasks} == {"draft"}
     with pytest.raises(InputError, match="None of them"):
         decide_many(ann, {tasks[2].pk: seen[tasks[2].pk]}, APPROVE)
 

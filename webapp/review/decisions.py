@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from django.db.models import F, Max, Model
+from django.db.models import F, Max, Model, Q
 from django.utils import timezone
 
 from synthesis.errors import InputError
@@ -203,7 +203,16 @@ def undo(user: Any, pk: int) -> ReviewDecision:
                 user_id=row.user_id, **subject_filter(row.kind, row.subject_id), defaults=kept
             )
         settle(row.kind, subject)
+        if isinstance(subject, Task) and subject.review_state == ReviewState.IN_REVIEW and _was_never_decided(subject):
+            _set_state(subject, ReviewState.DRAFT)
     return row
+
+
+def _was_never_decided(task: Task) -> bool:
+    """Whether people took back every decision on a task: then it is what it was before them. What a change of the task
+    took back leaves it in review."""
+    rows = ReviewDecision.objects.filter(task=task, user__isnull=False, gold_right__isnull=True)
+    return not rows.filter(Q(undone_at__isnull=True) | Q(undone_by__isnull=True)).exists()
 
 
 def undo_group(user: Any, group: uuid.UUID) -> int:
@@ -286,9 +295,13 @@ def _settle_task(task: Task, verdict: str, *, began: bool) -> None:
     if found is None and (began or task.review_state in SETTLED):
         state = ReviewState.IN_REVIEW
     if state != task.review_state:
-        task.review_state = state
-        Task.objects.filter(pk=task.pk).update(review_state=state)
-        TaskRevision.objects.filter(pk=task.current_id or 0).update(review_state=state)
+        _set_state(task, state)
+
+
+def _set_state(task: Task, state: str) -> None:
+    task.review_state = state
+    Task.objects.filter(pk=task.pk).update(review_state=state)
+    TaskRevision.objects.filter(pk=task.current_id or 0).update(review_state=state)
 
 
 def _undo_own(user: Any, kind: str, pk: int, revision: TaskRevision | None) -> None:
