@@ -31,6 +31,23 @@
     entered = true; // whoever presses Enter has done with the field: the first row is next
     document.activeElement?.blur();
   });
+  /* Filters of a page that is fetched whole: the field that was changed has the focus again. */
+  const LAST = "envarium.filtered";
+  document.addEventListener("change", (event) => {
+    const form = event.target.closest("form[data-at-once]");
+    if (!form || !event.target.name) return;
+    try { sessionStorage.setItem(LAST, `${location.pathname} ${event.target.name}`); } catch { /* private mode */ }
+    form.requestSubmit();
+  });
+  document.addEventListener("DOMContentLoaded", () => {
+    let last = "";
+    try {
+      last = sessionStorage.getItem(LAST) || "";
+      sessionStorage.removeItem(LAST);
+    } catch { /* private mode */ }
+    const [page, name] = last.split(" ");
+    if (name && page === location.pathname) document.querySelector(`form[data-at-once] [name="${CSS.escape(name)}"]`)?.focus();
+  });
   /* Rows that are about to go are not opened: what was asked for comes first. */
   function wait(busy) {
     const list = document.getElementById("list");

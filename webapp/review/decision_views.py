@@ -149,7 +149,8 @@ def decide(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
         messages.error(request, str(error))
     else:
         undoing = reverse("review:undo", args=[row.pk])
-        messages.success(request, f"{verdict_label(kind, row.verdict)}: kept.", extra_tags=undoing)
+        split = " People disagree on it now: an adjudicator settles it." if decisions.is_disputed(kind, pk) else ""
+        messages.success(request, f"{verdict_label(kind, row.verdict)}: kept.{split}", extra_tags=undoing)
         if queue := params.id("queue"):
             return redirect(f"{reverse('review:queue', args=[queue])}?state=disputed#items")
     return redirect(f"{subject_page(kind, pk)}#decision")

@@ -160,7 +160,7 @@ def _written(
         places=list(given.places),
         detail=given.detail,
         overrides=given.overrides,
-        adjudicates=user.role in ADJUDICATORS and _is_disputed(kind, subject.pk),
+        adjudicates=user.role in ADJUDICATORS and is_disputed(kind, subject.pk),
         seconds=given.seconds,
         gold_right=assignment.item.gold["verdict"] == given.verdict if gold and assignment is not None else None,
         group=group,
@@ -332,7 +332,8 @@ def queues_of(kind: str, pk: int) -> list[ReviewQueue]:
     return list(ReviewQueue.objects.filter(pk__in=holding, is_open=True).prefetch_related("members").order_by("name"))
 
 
-def _is_disputed(kind: str, pk: int) -> bool:
+def is_disputed(kind: str, pk: int) -> bool:
+    """Whether people who had to decide on an object disagree, so that an adjudicator has to settle it."""
     return QueueItem.objects.filter(**subject_filter(kind, pk), state=ReviewItemState.DISPUTED).exists()
 
 

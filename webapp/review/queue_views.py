@@ -53,7 +53,9 @@ def listing(request: HttpRequest) -> HttpResponse:
         "held": list(held.filter(shown_at__isnull=False).select_related(*items).order_by("id")[:ITEMS_SHOWN]),
         "may_edit": services.may_edit(user),
         "kinds": ReviewKind.choices,
-        "decided_today": ReviewDecision.objects.filter(user=user, created_at__date=now.date()).count(),
+        "decided_today": ReviewDecision.objects.filter(
+            user=user, created_at__date=now.date(), undone_at__isnull=True
+        ).count(),
     }
     return render(request, "review/queues.html", context)
 
