@@ -66,7 +66,7 @@
       paper_bgcolor: surface,
       plot_bgcolor: surface,
       font: { family: window.getComputedStyle(document.body).fontFamily, color: text, size: 12 },
-      xaxis: { ...axis, type: "date", tickformat: "%d %b", nticks: 8, showgrid: false, range: span(data.days) },
+      xaxis: { ...axis, type: "date", tickformat: "%d %b", tickangle: 0, nticks: Math.max(2, Math.min(8, Math.floor(box.clientWidth / 80))), showgrid: false, range: span(data.days) },
       yaxis: { ...axis, rangemode: "tozero", tickformat: ",", title: { text: plain(data.axis), font: { size: 11 } } },
       showlegend: data.names.length > 1,
       legend: { orientation: "h", y: -0.2, font: { color: text } },
