@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from synthesis.contracts import Reward, Verdict
 from tests.fixtures import replay_seed as seed
 from tests.fixtures.markup import markup
+from tests.review import seed as review_seed
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
 from webapp.trajectories.matrix import cell
@@ -253,6 +254,12 @@ def test_states_of_a_run_are_explained(reader):
     plan = seed.ordinary("none")
     plan.checks, plan.matrix = [], None
     assert "has no checks" in text(reader.get(url(seed.make(plan))))
+
+
+def test_an_attempt_at_an_earlier_revision_says_so(reader, run):
+    assert "which was changed since" not in reader.get(url(run)).content.decode()
+    review_seed.revise(run.task)
+    assert "judged at revision 1" in " ".join(reader.get(url(run)).content.decode().split())
 
 
 def test_the_matrix_is_computed_on_request_by_those_who_review(reader, run):
