@@ -251,7 +251,8 @@
   });
   document.addEventListener("DOMContentLoaded", begin);
   document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
-  window.addEventListener("popstate", () => window.location.reload());
+  /* The replay goes through its steps by itself. */
+  window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay")) window.location.reload(); });
   document.addEventListener("submit", decide);
   document.addEventListener("keydown", typed);
   document.addEventListener("click", (event) => {

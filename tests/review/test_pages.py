@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
+from django.utils.html import escape
 
 from tests.assessment import rows as assessed
 from tests.fixtures import replay_seed
@@ -335,6 +337,28 @@ def test_failing_tools_and_trajectories_are_worked_through_too() -> None:
     assert set(ReviewDecision.objects.values_list("verdict", "tool")) == {("right", None), ("tool_bug", tool.pk)}
     assert client.get("/review/history/").status_code == 200
     assert client.get("/review/").status_code == 200
+
+
+def test_the_replay_leads_back_to_the_decision_and_takes_it_from_who_holds_the_attempt() -> None:
+    ann, bob, maker = seed.people("annotator", "annotator", "operator")
+    run = replay_seed.make(replay_seed.ordinary())
+    Remark.objects.create(trajectory=run, remark="flag", text="Odd.", user=ann)
+    queue = seed.queue(maker, f"Flagged {EVIL}", kind="trajectory", query="flagged=1")
+    client = client_of(ann)
+    part = f"/review/trajectory/{run.pk}/held/"
+    assert part in client.get(f"/trajectories/{run.pk}/").content.decode()
+    assert client.get(part).content == b""
+    address = client.post(f"/review/{queue.pk}/next/")["Location"]
+    call = run.steps.filter(ok=True).exclude(tool="").first()
+    assert call is not None
+    assert f"{call.tool}({escape(json.dumps(call.arguments, ensure_ascii=False))})" in client.get(address).content.decode()
+    page = client.get(part).content.decode()
+    assert f'href="{address}"' in page
+    assert "<img src=x" not in page
+    assert client_of(bob).get(part).content == b""
+    answer = client.post(f"{address}decide/", {**form_of(client, part), "verdict": "right"})
+    assert answer.status_code == 302, answer.content.decode()[:300]
+    assert client.get(part).content == b""
 
 
 def test_an_empty_queue_of_failing_tools_says_that_none_fails_or_that_none_was_assessed() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from django.utils import timezone
-
 from synthesis.errors import ProgramError
 from webapp.content_store import load
 from webapp.edits.case_runs import assessment_of, cases_of, people_of
@@ -27,7 +25,8 @@ from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, moved_lines, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
-from webapp.review.models import Assignment, AssignmentState, QueueItem
+from webapp.review.assignments import held_item
+from webapp.review.models import QueueItem
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import plain_instruction
@@ -55,7 +54,7 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
         "why": given.get("why", edit.why) if given else edit.why,
         "typed": bool(given),
     }
-    context["held_item"] = held_item(user, edit)
+    context["held_item"] = _held_item(user, edit)
     last = of_subject(SAVE_JOB, subject_of(edit)).first() if edit.state == EditState.DRAFT else None
     failed = last is not None and last.state == JobState.FAILED
     # Why it failed holds for the draft as it was then.
@@ -66,7 +65,7 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
     return context | more
 
 
-def held_item(user: Any, edit: Edit) -> QueueItem | None:
+def _held_item(user: Any, edit: Edit) -> QueueItem | None:
     """The item that the person holds of what the draft changes, to lead back to it."""
     if edit.kind == EditKind.TASK:
         about: dict[str, Any] = {"item__task": edit.task_id}
@@ -74,9 +73,7 @@ def held_item(user: Any, edit: Edit) -> QueueItem | None:
         about = {"item__tool__version": edit.version_id, "item__tool__name": edit.tool}
     else:
         return None
-    held = Assignment.objects.filter(user=user, state=AssignmentState.HELD, expires_at__gt=timezone.now(), **about)
-    found = held.select_related("item__queue").order_by("-id").first()
-    return found.item if found is not None else None
+    return held_item(user, **about)
 
 
 OTHERS_SHOWN = 20

@@ -21,7 +21,7 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
-from webapp.review import decisions, drafts, queues
+from webapp.review import assignments, decisions, drafts, queues
 from webapp.review.bulk_decisions import approval_counts, bulk_preview, decide_many
 from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
@@ -120,6 +120,17 @@ def panel(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     if not allowed:
         context["queues"] = decisions.queues_of(kind, pk)
     return render(request, "review/panel_part.html", context)
+
+
+@access("review")
+@require_safe
+@never_cache
+def held(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
+    """A part of an object's own page: the item of it that the person holds, and its decision; empty for all others."""
+    item = assignments.held_item(request.user, **{f"item__{require_kind(kind)}": pk})
+    if item is None:
+        return HttpResponse()
+    return render(request, "review/held_part.html", item_context(request, item) | {"keyless": True})
 
 
 def _found(kind: str, pk: int) -> Any:

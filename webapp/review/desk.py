@@ -13,6 +13,7 @@ from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
+from synthesis.contracts import is_refusal
 from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
@@ -356,7 +357,11 @@ def trajectory_context(pk: int) -> dict[str, Any]:
     labels = list(row.revision.checks.order_by("position").values_list("label", "mark")) if row.revision else []
     verdicts = score.verdicts if score is not None else []
     checks = [(number, *pair, verdict) for number, (pair, verdict) in enumerate(zip(labels, verdicts, strict=False), 1)]
-    steps = row.steps.only("index", "kind", "tool", "content", "ok", "change_count").order_by("-index")[:STEPS_SHOWN]
+    steps = row.steps.only("index", "kind", "tool", "arguments", "content", "ok", "result", "change_count").order_by(
+        "-index"
+    )[:STEPS_SHOWN]
+    for step in steps:
+        step.refused = step.ok is not None and is_refusal(step.ok, step.result)  # type: ignore[attr-defined]
     return {
         "subject": row,
         "trajectory": row,

@@ -33,6 +33,7 @@ urlpatterns = [
     path("groups/<uuid:group>/undo/", decision_views.undo_group, name="undo_group"),
     path("remarks/<int:pk>/resolve/", remark_views.resolve, name="resolve_remark"),
     path("<slug:kind>/<int:pk>/panel/", decision_views.panel, name="panel"),
+    path("<slug:kind>/<int:pk>/held/", decision_views.held, name="held"),
     path("<slug:kind>/<int:pk>/decide/", decision_views.decide, name="decide"),
     path("<slug:kind>/<int:pk>/draft/", decision_views.draft, name="draft"),
     path("<slug:kind>/<int:pk>/remarks/", remark_views.remarks, name="remarks"),
