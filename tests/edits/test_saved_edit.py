@@ -23,6 +23,7 @@ from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review.models import ReviewDecision
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Task
+from webapp.scenarios.states import load_state
 
 pytestmark = pytest.mark.django_db
 
@@ -222,6 +223,25 @@ def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_me
     first, second = form["checks"][0], {"label": "New", "source": "x"}
     assert merged_checks([first, first], [second, first], [first, second]) == [second, second], "check by check"
     assert merged_checks([first], checks, [second]) == checks, "who adds one keeps all"
+
+
+def test_a_state_that_changes_alone_is_saved_with_each_edit(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
+    """The record of an edited revision does not spell its state: the next state is another revision all the same."""
+    task = made.task("three")
+    assert task.current is not None
+    first = task.current.scenario.initial_id
+    state = load_state(first)
+    for number, packets in ((3, 14), (4, 13), (5, 12)):
+        edit = services.start_task_edit(person, made.task("three"))
+        other = {**state, "lots": {**state["lots"], "S-2": {"packets": packets}}}
+        edit = services.keep_draft(person, edit.pk, {"reference": None}, edit.serial, state=other)
+        assert save_edit(sandbox, person, edit.pk, None).revision == number
+        current = Task.objects.select_related("current__scenario").get(pk=task.pk).current
+        assert current is not None
+        assert load_state(current.scenario.initial_id) == other
+    edit = services.start_task_edit(person, made.task("three"))
+    edit = services.keep_draft(person, edit.pk, {"title": "Lend 3"}, edit.serial)
+    assert save_edit(sandbox, person, edit.pk, None).revision == 5, "a title is no part of what is asked"
 
 
 def test_a_draft_on_what_is_no_longer_current_is_not_saved_until_it_stands_on_that(

@@ -351,7 +351,8 @@ def test_the_replay_leads_back_to_the_decision_and_takes_it_from_who_holds_the_a
     address = client.post(f"/review/{queue.pk}/next/")["Location"]
     call = run.steps.filter(ok=True).exclude(tool="").first()
     assert call is not None
-    assert f"{call.tool}({escape(json.dumps(call.arguments, ensure_ascii=False))})" in client.get(address).content.decode()
+    told = f"{call.tool}({escape(json.dumps(call.arguments, ensure_ascii=False))})"
+    assert told in client.get(address).content.decode()
     page = client.get(part).content.decode()
     assert f'href="{address}"' in page
     assert "<img src=x" not in page

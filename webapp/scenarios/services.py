@@ -106,8 +106,7 @@ def save_task(
         key=record.key,
         defaults={"scenario": scenario, "title": record.title[:300]},
     )
-    digest = task_hash(record, version)
-    revision = task.revisions.filter(content_hash=digest).first()
+    digest, revision = _of_content(task, task_hash(record, version), initial)
     saved: Saved = "created" if new_task else "updated"
     if revision is not None and revision.pk == task.current_id:
         saved = "unchanged"
@@ -117,6 +116,16 @@ def save_task(
     keep_reference(task, record, source)
     _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
     return SavedTask("created" if new_scenario else "unchanged", saved, task)
+
+
+def _of_content(task: Task, digest: str, initial: StateBody) -> tuple[str, TaskRevision | None]:
+    """(the digest, the revision if there is one) of a record and a state. The record of an edited revision does not
+    spell its state, so the same one on another state has a digest of both."""
+    known = task.revisions.select_related("scenario").filter(content_hash=digest).first()
+    if known is None or known.scenario.initial_id == initial.pk:
+        return digest, known
+    digest = content_hash([digest, initial.pk])
+    return digest, task.revisions.filter(content_hash=digest).first()
 
 
 @transaction.atomic
