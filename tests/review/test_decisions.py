@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import InputError
@@ -35,7 +36,7 @@ def state(task: Task) -> tuple[str, str]:
     return task.review_state, task.current.review_state
 
 
-def test_another_reference_takes_back_what_was_decided_by_the_one_before() -> None:
+def test_another_reference_takes_back_what_was_decided_by_the_one_before(client: Client) -> None:
     ann, maker = seed.people("annotator", "operator")
     task = seed.task("a")
     queue = seed.queue(maker)
@@ -49,6 +50,9 @@ def test_another_reference_takes_back_what_was_decided_by_the_one_before() -> No
     assert (item.state, item.free, item.closed_at) == (ReviewItemState.OPEN, 1, None)
     row.refresh_from_db()
     assert row.undone_at is not None
+    client.force_login(maker)
+    for page in (f"/review/task/{task.pk}/panel/", "/review/history/"):
+        assert "undone by another reference of the task" in " ".join(client.get(page).content.decode().split())
     save_reference(task.current, same, "fork")
     judge(ann, task, CHANGES, assignment=assignments.pull_next(ann, queue))
     save_reference(task.current, same, "fork")
