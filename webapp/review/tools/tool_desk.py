@@ -76,10 +76,14 @@ def tool_context(pk: int, *, told: bool = True) -> dict[str, Any]:
     groups = grouped_cases(shown)
     checker = newest.roles.get("checker", "") if newest is not None else ""
     passed = cases.filter(verdict="pass").count()
+    environment = tool.version.environment
+    is_old = environment.current_id != tool.version_id
     return {
         "subject": tool,
         "tool": tool,
-        "environment": tool.version.environment,
+        "environment": environment,
+        "is_old": is_old,
+        "newer": Tool.objects.filter(version=environment.current_id, name=tool.name).first() if is_old else None,
         "assessment": newest,
         "said": said,
         "why": what_is_wrong(groups),
