@@ -56,6 +56,7 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     assert "After step 3" in choice
     assert f"/trajectories/run/{parent.task_id}/?fork={parent.pk}&amp;step=3" in choice
     assert "ended with the words of step 4" in text(client.get(f"{replay}fork/?step=4"))
+    assert "asks for step 99; the last one is step 4" in text(client.get(f"{replay}fork/?step=99"))
     begun = client.post(f"{replay}fork/by-hand/", {"step": 3}, follow=True)
     play = Playground.objects.get()
     page = markup(begun)

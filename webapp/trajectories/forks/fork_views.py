@@ -24,6 +24,7 @@ from webapp.scenarios.playground.playground_views import said
 from webapp.trajectories.forks import outcomes, page, services
 from webapp.trajectories.forks.pair import pair_of
 from webapp.trajectories.models import PlaygroundFork, Trajectory
+from webapp.trajectories.replay import panels
 
 ANSWER_CHARS = 100_000
 
@@ -45,12 +46,12 @@ def find_fork(pk: int) -> PlaygroundFork:
 def choose(request: HttpRequest, pk: int) -> HttpResponse:
     """Before or after the step, by hand or with a policy."""
     row = find(pk)
-    last = max(row.step_count - 1, 0)
-    index = min(Params(request.GET).number("step") or 0, last)
+    index, problem = panels.step_number(request, row)
     found = page.choices(row, index)
     context = {
         "t": row,
         "index": index,
+        "problem": problem,
         "step": row.steps.filter(index=index).first(),
         "choices": found,
         "older": row.task is not None and row.revision_id != row.task.current_id,

@@ -25,6 +25,18 @@ WIDENING_CHARS = 1_500
 CALLS = (StepKind.QUERY, StepKind.CHANGE, StepKind.CALL)
 
 
+def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]:
+    """The step of a link, and what was wrong with it. A number beyond the end is the last step."""
+    params, last = Params(request.GET), max(trajectory.step_count - 1, 0)
+    number = params.number("step")
+    if params.unreadable:
+        problem = f"The link asks for step “{params.text('step', 20)}”, which is no step number. This is the first one."
+        return 0, problem
+    if number is not None and number > last:
+        return last, f"The link asks for step {number}; the last one is step {last}."
+    return number or 0, ""
+
+
 def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """Everything but the two panels of the current step."""
     params = Params(request.GET)

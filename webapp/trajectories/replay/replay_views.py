@@ -29,23 +29,11 @@ from webapp.trajectories.services import ensure_matrix
 TEMPLATES_VERSION = "3"
 
 
-def step_number(request: HttpRequest, trajectory: Trajectory) -> tuple[int, str]:
-    """The step of a link, and what was wrong with it. A number beyond the end is the last step."""
-    params, last = Params(request.GET), max(trajectory.step_count - 1, 0)
-    number = params.number("step")
-    if params.unreadable:
-        problem = f"The link asks for step “{params.text('step', 20)}”, which is no step number. This is the first one."
-        return 0, problem
-    if number is not None and number > last:
-        return last, f"The link asks for step {number}; the last one is step {last}."
-    return number or 0, ""
-
-
 @access("read")
 @require_safe
 def detail(request: HttpRequest, pk: int) -> HttpResponse:
     trajectory = queries.open_trajectory(pk)
-    index, problem = step_number(request, trajectory)
+    index, problem = panels.step_number(request, trajectory)
     context: dict[str, Any] = panels.page(request, trajectory, index)
     context |= live.context_of(trajectory)
     context |= {"problem": problem, "version": live.version_of(trajectory)}
@@ -112,7 +100,7 @@ def search(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 def matrix(request: HttpRequest, pk: int) -> HttpResponse:
     trajectory = queries.light_trajectory(pk)
-    index, _ = step_number(request, trajectory)
+    index, _ = panels.step_number(request, trajectory)
     return render(request, "trajectories/replay/matrix.html", panels.checks(request, trajectory, index))
 
 
