@@ -67,6 +67,13 @@
     return editor;
   }
 
+  /* What cannot be saved as it is kept may be mended by what is typed now. */
+  document.addEventListener("input", (event) => {
+    for (const button of event.target.closest("form[data-edit]")?.querySelectorAll("[data-until-typed]") || []) {
+      button.disabled = false;
+    }
+  });
+
   let editors = [];
   function begin() {
     if (!document.querySelector("form[data-edit]") || !configure()) return;

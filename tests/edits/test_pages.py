@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,6 +16,7 @@ from tests.edits.seed import LOTS, PROGRAM, RIGHT, WRONG, SeedLibrary, assessed,
 from tests.fixtures.api import program
 from tests.review import seed
 from webapp.accounts.models import User
+from webapp.edits import services
 from webapp.edits.case_runs import cases_of, flaky_cases
 from webapp.edits.draft_body import program_body, read_calls, read_state
 from webapp.edits.models import Edit
@@ -237,6 +239,36 @@ def test_a_decision_on_a_tool_that_was_changed_shows_mine_theirs_and_what_was_se
     ):
         assert words in page
     assert not ReviewDecision.objects.exists()
+    queue = seed.queue(seed.people("operator")[0], "Tools", kind="tool")
+    desk = browser.get(
+        f"/review/items/{QueueItem.objects.create(queue=queue, tool=tool, overlap=1, free=1).pk}/"
+    ).content.decode()
+    for words in ("as version 1 has it", "The tool in version 2", "its source is another"):
+        assert words in " ".join(desk.split())
+
+
+def test_what_cannot_be_saved_as_it_is_offers_no_save_and_who_else_edits_a_task_is_named(
+    browser: Client, made: SeedLibrary
+) -> None:
+    wrong = opened(browser, made)
+    browser.post(f"/edits/{wrong.pk}/keep/", {"tool_source": "def lend_packets(self:", "serial": 0, "act": "keep"})
+    task, (other,) = made.task("three"), seed.people("adjudicator")
+    theirs = services.start_task_edit(other, task)
+    emptied = services.keep_draft(other, theirs.pk, {"reference": None}, theirs.serial)
+    for pk, words in ((wrong.pk, "not Python"), (emptied.pk, "keeps the reference")):
+        for address in (f"/edits/{pk}/", f"/edits/{pk}/forecast/"):
+            page = browser.get(address).content.decode()
+            assert "It cannot be saved as it is:" in page
+            assert words in page
+    client = Client()
+    client.force_login(other)
+    disabled = re.compile(r"<button[^>]*primary[^>]*disabled")
+    for address in (f"/edits/{emptied.pk}/", f"/edits/{emptied.pk}/forecast/"):
+        assert disabled.search(client.get(address).content.decode())
+    mine = browser.post(f"/edits/task/{task.pk}/")["Location"]
+    page = browser.get(mine).content.decode()
+    assert not disabled.search(page)
+    assert f'href="/edits/{theirs.pk}/"' in page.split("Other drafts of it")[1]
 
 
 def test_an_earlier_revision_is_restored_as_a_draft(browser: Client, made: SeedLibrary) -> None:

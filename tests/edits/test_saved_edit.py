@@ -16,6 +16,7 @@ from webapp.edits.forecasts import holds, work_out
 from webapp.edits.models import Edit, Forecast
 from webapp.edits.page import task_parts
 from webapp.edits.proposals import editable_source, merged_checks, standing_parts
+from webapp.edits.run_effects import attempts_left_out, evidence
 from webapp.edits.saved_edit import save_edit
 from webapp.edits.stale_edit import stale_sides
 from webapp.environments.models import Version
@@ -158,6 +159,7 @@ def test_a_task_is_edited_in_place_and_its_approval_does_not_survive(
     assert after.current.record["task"] == "Lend four of S-1."
     assert after.current.record["checklist_with_func"][0]["check_func"] == source
     assert after.current.references.get().source == "person"
+    assert attempts_left_out([task.pk], len(evidence(after.current))) == len(made.runs("three")) > 0
 
 
 def test_what_cannot_be_saved_says_so_and_loses_nothing(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:

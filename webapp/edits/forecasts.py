@@ -20,7 +20,7 @@ from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.edits.dataset_use import datasets_on
 from webapp.edits.models import Approval, Edit, EditKind, Forecast, ForecastRun, ForecastState, ForecastTask
 from webapp.edits.proposals import proposed_program, proposed_task, require_readable, touched_tasks
-from webapp.edits.run_effects import RunEffect, effect, evidence
+from webapp.edits.run_effects import RunEffect, attempts_left_out, effect, evidence
 from webapp.edits.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.environments.models import Finding
 from webapp.review.carry_over import is_decided
@@ -64,6 +64,7 @@ def work_out(
         done += 1 + len(chosen[task.pk])
         _keep(forecast, edit, line)
     facts |= {"datasets": datasets_on([task.pk for task in tasks])}
+    facts["left_out"] = attempts_left_out([task.pk for task in tasks], sum(map(len, known.values())))
     forecast.tasks, forecast.stored, forecast.executed = len(tasks), sum(map(len, known.values())), executed
     forecast.sampled, forecast.facts, forecast.state = sampled, facts, ForecastState.READY
     forecast.seconds = round(time.monotonic() - began, 3)

@@ -157,7 +157,9 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "calls_text": body.get("calls_text", calls),
         "answer": body.get("answer", told["answer"] if told else ""),
         "no_reference": told is None,
+        "problems": reading(edit),
         "parts": task_parts(edit, task),
+        "others": others_of(edit),
     }
 
 

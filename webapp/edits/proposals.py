@@ -28,6 +28,10 @@ from webapp.scenarios.revision_record import RevisionChanges, plain_instruction,
 from webapp.scenarios.states import load_state
 
 PROGRAM_FIELD = "env_class_code"
+KEPT_REFERENCE = (
+    "A revision keeps the reference that it has, and this edit changes nothing else. Write another in its place, or "
+    "change what is asked too: the further revision then has none."
+)
 
 
 @dataclass(frozen=True)
@@ -245,8 +249,19 @@ def drafted_reference(edit: Edit) -> Reference | None:
     return Reference(calls=calls, answer=told["answer"])
 
 
+def only_drops_reference(edit: Edit) -> bool:
+    """Whether a draft takes a task's reference away and leaves what is asked as it is."""
+    if edit.revision is None or edit.reference is None or edit.body.get("reference", edit) is not None:
+        return False
+    new_state = edit.initial_id is not None and edit.initial_id != edit.revision.scenario.initial_id
+    changes = changes_of(edit, edit.revision, new_state)
+    return not new_state and changes.instruction is None and changes.checks is None and changes.criteria is None
+
+
 def reading(edit: Edit) -> tuple[str, ...]:
-    """What is wrong with the drafted program so far that it could not be saved; empty where nothing is."""
+    """Why a draft cannot be saved as it is: what is wrong with its program, or with what it takes away of a task."""
+    if edit.kind == EditKind.TASK:
+        return (KEPT_REFERENCE,) if only_drops_reference(edit) else ()
     try:
         return proposed_program(edit).fatal
     except ProgramError as error:

@@ -52,6 +52,13 @@ def evidence(revision: TaskRevision) -> list[int]:
     return list(scored.order_by("-id").values_list("pk", flat=True))
 
 
+def attempts_left_out(tasks: Sequence[int], looked_at: int) -> int:
+    """How many stored attempts at these tasks are no evidence: those at revisions that ask something else."""
+    rows = Trajectory.objects.filter(task__in=tasks, live=False)
+    scored = rows.filter(Q(reward__isnull=False) | Q(outcome="program_error"))
+    return max(0, scored.count() - looked_at)
+
+
 def effect(sandbox: Sandbox, before: ReplaySetting, after: ReplaySetting, run: StoredRun) -> RunEffect:
     """Execute an attempt on the program and verifier as they would be, and where that differs as they are.
 

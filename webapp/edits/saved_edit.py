@@ -19,7 +19,15 @@ from webapp.accounts.row_log import acting
 from webapp.accounts.services import audit as write_audit_log
 from webapp.edits.forecasts import Progress, holds, work_out
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast, ForecastTask
-from webapp.edits.proposals import ProposedProgram, ProposedTask, proposed_program, proposed_task, require_readable
+from webapp.edits.proposals import (
+    KEPT_REFERENCE,
+    ProposedProgram,
+    ProposedTask,
+    only_drops_reference,
+    proposed_program,
+    proposed_task,
+    require_readable,
+)
 from webapp.edits.services import find_edit, is_stale, newest_forecast
 from webapp.edits.task_effects import prepared
 from webapp.environments.models import Environment, Version
@@ -35,11 +43,6 @@ from webapp.scenarios.services import Start, save_task
 from webapp.scenarios.states import store_state
 
 STALE = "It was changed since this edit was begun. Put the draft on what is there now, look at both, and save then."
-
-KEPT_REFERENCE = (
-    "A revision keeps the reference that it has, and this edit changes nothing else. Write another in its place, or "
-    "change what is asked too: the further revision then has none."
-)
 
 
 @dataclass
@@ -75,6 +78,8 @@ def save_edit(
         return _saved_already(edit)
     if is_stale(edit):
         raise ChangedMeanwhile(STALE)
+    if only_drops_reference(edit):
+        raise InputError(KEPT_REFERENCE)
     forecast = newest_forecast(edit)
     if forecast is None or not holds(forecast, edit):
         forecast = Forecast.objects.create(edit=edit, digest=edit.digest)
@@ -160,9 +165,6 @@ def _save_task(
     made = saved.current
     if made is None:
         raise InputError(f"Task {task.pk} has no revision any more.")
-    drops = proposed.stored is not None and proposed.reference is None
-    if edit.kind == EditKind.TASK and made.pk == before.pk and drops:
-        raise InputError(KEPT_REFERENCE)
     if made.pk != before.pk and edit.kind == EditKind.PROGRAM:
         TaskRevision.objects.filter(pk=made.pk).update(origin_hash=before.origin_hash or before.content_hash)
     reference = None
