@@ -58,7 +58,10 @@ def require_place(subject: Task | Tool | Trajectory, place: str) -> None:
 
 def place_url(kind: str, pk: int, place: str) -> str:
     """The address of a place of a task or a trajectory; "" of one that has none of its own."""
-    what, _, number = place.partition(" ")
+    found = NUMBER.fullmatch(place)
+    if found is None and place[:1] != "/":
+        return ""  # stored before places were looked at
+    what, number = (found[1], found[2]) if found is not None else ("", "")
     if kind == ReviewKind.TRAJECTORY and what == "step":
         return f"{reverse('trajectories:detail', args=[pk])}?step={number}"
     if kind == ReviewKind.TRAJECTORY and what == "check":
