@@ -83,7 +83,8 @@ def _of_task(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
     whose = f"Revision {now.number}" if now is not None else "The task"
     changed = revision_diff(revision, now) if now is not None and now.pk != revision.pk else []
     theirs = [DiffPart(title, [_row(kind, text) for kind, text in lines]) for title, lines in changed]
-    theirs += reference_part(spelled_reference(edit.reference), spelled_reference(now and reference_of(now)))
+    newest = reference_of(now) if now is not None else None
+    theirs += reference_part(spelled_reference(edit.reference), spelled_reference(newest))
     return StaleSides(whose, *about, mine, theirs)
 
 
