@@ -47,12 +47,13 @@ def test_a_remark_points_to_a_step_that_is_there() -> None:
     run = replay_seed.make(replay_seed.ordinary())
     (ann,) = seed.people("annotator")
     client, address = client_of(ann), f"/review/trajectory/{run.pk}/remarks/"
-    for place in (f"step {run.step_count + 1}", "check 999", "/nosuch"):
+    for place in (f"step {run.step_count}", "check 0", "check 999", "/nosuch"):
         refused = client.post(address, {"remark": "comment", "place": place, "text": "Here."})
         assert refused.status_code == 422
         assert f"There is no {place}" in refused.content.decode()
-    client.post(address, {"remark": "comment", "place": f"step {run.step_count}", "text": "Here."})
-    assert Remark.objects.get().place == f"step {run.step_count}"
+    client.post(address, {"remark": "comment", "place": f"step {run.step_count - 1}", "text": "Here."})
+    client.post(address, {"remark": "comment", "place": "step 0", "text": "And here."})
+    assert set(Remark.objects.values_list("place", flat=True)) == {"step 0", f"step {run.step_count - 1}"}
 
 
 def test_what_was_stored_before_places_were_looked_at_leads_nowhere() -> None:

@@ -27,7 +27,7 @@ SPELLED = {
     ReviewKind.TOOL: "case 3, or line 18",
 }
 """How people spell a place."""
-NUMBER = re.compile(r"([a-z]+) ([1-9]\d{0,5})")
+NUMBER = re.compile(r"([a-z]+) (0|[1-9]\d{0,5})")
 SEVERAL = re.compile(r",\s*(?=/|(?:check|step|case|line) \d)")
 """What stands between places that were typed in one field."""
 NAMED_KEYS = 8
@@ -50,7 +50,8 @@ def require_place(subject: Task | Tool | Trajectory, place: str) -> None:
         raise InputError(f"Point to a place as: {SPELLED[kind]}. “{place[:40]}” is none.")
     what, number = found[1], int(found[2])
     most = _count(subject, what)
-    if most is not None and number > most:
+    first = int(not (isinstance(subject, Trajectory) and what == "step"))  # a trajectory's steps are counted from 0
+    if number < first or (most is not None and number >= first + most):
         plural = f"{most:,} {what}{'s' * (most != 1)}"
         whose = "reference" if isinstance(subject, Task) and what == "step" else kind
         raise InputError(f"There is no {place}: this {whose} has {plural if most else f'no {what}'}.")
@@ -59,7 +60,7 @@ def require_place(subject: Task | Tool | Trajectory, place: str) -> None:
 def place_url(kind: str, pk: int, place: str) -> str:
     """The address of a place of a task or a trajectory; "" of one that has none of its own."""
     found = NUMBER.fullmatch(place)
-    if found is None and place[:1] != "/":
+    if (found is None and place[:1] != "/") or place == "check 0":
         return ""  # stored before places were looked at
     what, number = (found[1], found[2]) if found is not None else ("", "")
     if kind == ReviewKind.TRAJECTORY and what == "step":
