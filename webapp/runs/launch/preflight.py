@@ -18,6 +18,7 @@ from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look
 from webapp.runs.launch.memory import Memory, memory_of
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
+from webapp.runs.launch.windows import look_at_lengths
 from webapp.runs.models import TrainingState
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
 
@@ -66,6 +67,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     _look_at_judge(asked, facts)
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
+    look_at_lengths(asked)
     tokens = tokens_of(asked, facts)
     warn_of_evaluation(asked)
     here = candidates()
