@@ -92,8 +92,16 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         memory_note=memory_note,
         time=time,
         time_note=time_note,
-        queue=queue_of(here, matching.able(asked.loaded, asked.new.engine, here)),
+        queue=_queue(asked, here, memory),
     )
+
+
+def _queue(asked: ResolvedJob, here: list[Candidate], memory: Memory | None) -> Queue:
+    """The queue, and who would be given the job: not those whose GPUs have no room for it."""
+    cramped = {one.worker for one in memory.workers if not one.fits} if memory else set()
+    able = [one for one in matching.takers(asked.loaded, asked.new.engine, here) if one.name not in cramped]
+    unknown = [one.name for one in able if not one.devices] if memory and asked.base != DEMO_MODEL else []
+    return queue_of(here, [one.name for one in able], unknown)
 
 
 def _differences(asked: ResolvedJob) -> tuple[presets.Difference, ...]:
