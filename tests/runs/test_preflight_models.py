@@ -10,6 +10,7 @@ from tests.runs.test_preflight import problems, warnings, worker
 from webapp.runs.launch.preflight import preflight
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.services import create_job
+from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -42,6 +43,22 @@ def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:
     assert problems(preflight(asks(talks, "supervised", model="a/b-1B", changes={"max_length": 9_000}))) == {}
     turns = preflight(asks(rows, model="a/b-1B", preset="demo-rl", changes={"decoding": {"turn_tokens": 1_025}}))
     assert problems(turns)["changes.decoding.turn_tokens"] == "above_attempt"
+
+
+def test_a_tracker_that_workers_lack_is_warned_of() -> None:
+    row, changes = frozen(tasks()), {"report_to": "wandb"}
+
+    def said() -> list[str]:
+        return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "tracker_missing"]
+
+    worker(name="untold")
+    assert said() == []
+    worker(name="bare", software={"torch": "2"})
+    assert "Of 2 workers that could take the job, 1 (bare)" in said()[0]
+    Worker.objects.filter(name="untold").update(software={"torch": "2"})
+    assert "No worker that could take the job has the package wandb" in said()[0]
+    Worker.objects.update(software={"wandb": "0.26"})
+    assert said() == []
 
 
 def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
