@@ -57,6 +57,11 @@ class Params:
         number = whole_number(value, low, high)
         return number if number is not None else self._left_out(name, value, None)
 
+    def span(self, first: str, last: str) -> tuple[int | None, int | None]:
+        """Two whole numbers that bound a range, the smaller one first, whichever way they were given."""
+        low, high = self.number(first), self.number(last)
+        return (high, low) if low is not None and high is not None and low > high else (low, high)
+
     def id(self, name: str) -> int | None:
         """The primary key of a row."""
         return self.number(name, 1, LARGEST_ID)

@@ -130,6 +130,35 @@
     scrolled.clear();
   });
 
+  /* A form that is asked for anew: what was typed after it was sent stays in the form that comes, which is told of it.
+     (form.dataset may be a field of it.) */
+  const sent = new Map();
+  const typed = new Map();
+  const entries = (form) => new Map([...new FormData(form)].filter(([name]) => form.elements[name].type !== "hidden"));
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    const form = event.detail.target;
+    if (form?.hasAttribute("data-keep-typed")) sent.set(form.id, entries(form));
+  });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const form = event.detail.target;
+    const before = sent.get(form.id);
+    if (!before) return;
+    sent.delete(form.id);
+    typed.set(form.id, [...entries(form)].filter(([name, value]) => before.get(name) !== value));
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    for (const [id, values] of typed) {
+      const form = document.getElementById(id);
+      for (const [name, value] of values) if (form?.elements[name]) form.elements[name].value = value;
+    }
+  });
+  document.addEventListener("htmx:afterSettle", () => {
+    for (const [id, values] of typed) {
+      typed.delete(id);
+      if (values.length) document.getElementById(id)?.dispatchEvent(new Event("change", { bubbles: true }));
+    }
+  });
+
   /* Who stood on something that a swap took away stands on the new part, not at the top of the page. */
   let stood = false;
   document.addEventListener("htmx:beforeSwap", (event) => {

@@ -10,6 +10,7 @@
   const here = new URL(window.location.href).searchParams;
   const number = (name) => (/^\d{1,9}$/.test(here.get(name) || "") ? Number(here.get(name)) : null);
   const range = { from: number("from"), to: number("to") };
+  if (range.to !== null && range.from > range.to) [range.from, range.to] = [range.to, range.from];
   const { along, curveControls, drawCurve, drawSmall } = window.envarium;
   const settings = curveControls(told.axis, draw, load);
   let data = null;

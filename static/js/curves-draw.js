@@ -2,7 +2,7 @@
 
    envarium.drawCurve(box, chart, lines, {marks, low, high, chosen, smoothing, axis, place, end})
    low, high and end are on the axis; place(step, line) says where a step lies on it. A large chart has its last numbers
-   at its lines, and room for the steps that are to come (up to end).
+   at its lines, and some room for the steps that are to come (up to end), with how many.
    Labels come without markup from the server, but for line breaks; nothing else of the data is text. Plotly reads
    markup in every text, links among it, so that whatever else looks like markup is taken out once more here. */
 "use strict";

@@ -28,7 +28,7 @@
     });
   };
 
-  const words = (value) => envarium.written(value, 3);
+  const words = (value) => envarium.written(value, 4);
 
   function part(name, attributes) {
     const made = document.createElementNS(SVG, name);
@@ -80,10 +80,17 @@
     for (const mark of view.marks.filter((one) => one.kind === "alert")) svg.append(upright(view, mark.step, "alert"));
     known.forEach((line, place) => svg.append(part("path", { d: path(line, all[place], view, low, high), class: `line line-${lines.indexOf(line) % 6}` })));
     if (view.chosen !== null) svg.append(upright(view, view.chosen, "chosen"));
-    below.textContent = `${words(low)} to ${words(high)}`;
-    below.title = view.smoothing ? "Of the line, which is smoothed" : "";
+    const [least, most] = recorded(known);
+    below.textContent = `${words(least)} to ${words(most)}`;
+    below.title = "Least and greatest number recorded in these steps";
     beside.textContent = view.chosen === null ? "" : at(known[0], view.chosen);
   };
+
+  /* The least and greatest number that was recorded, where points stand for several steps within these too. */
+  function recorded(lines) {
+    const all = lines.flatMap((line) => (typeof line.low === "number" ? [line.low, line.high] : line.y)).filter((value) => value !== null);
+    return [Math.min(...all), Math.max(...all)];
+  }
 
   function at(line, step) {
     const place = line.x.findIndex((end, index) => step <= end && step >= (line.first ? line.first[index] : end));

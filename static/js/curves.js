@@ -62,9 +62,10 @@
   function view() {
     const [low, high] = [range.from ?? 0, range.to ?? Math.max(last, 1)];
     const open = told.live && range.to === null && settings.axis === "step" && told.total > last;
+    const room = high + Math.ceil((high - low) / 3); /* a young job's curve still has three quarters of the width */
     return {
       marks, chosen, place, smoothing: settings.smoothing, axis: timed() ? settings.axis : "step",
-      low: place(low), high: place(high), end: open ? told.total : 0, toCome: open ? `${(told.total - last).toLocaleString("en-US")} steps to come` : "",
+      low: place(low), high: place(high), end: open ? Math.min(told.total, room) : 0, toCome: open ? `${(told.total - last).toLocaleString("en-US")} steps to come` : "",
     };
   }
 
@@ -95,7 +96,7 @@
     for (const [key, figure] of small) {
       const line = points[key];
       window.envarium.drawSmall(figure, line ? [line] : [], now);
-      if (line?.last !== undefined && range.to === null) figure.querySelector("figcaption b").textContent = line.last === null ? "no number" : words(line.last);
+      if (line?.last !== undefined) figure.querySelector("figcaption b").textContent = line.last === null ? "no number" : words(line.last);
     }
   }
 

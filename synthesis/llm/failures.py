@@ -49,8 +49,12 @@ def refusal(who: str, response: httpx.Response, key: str) -> LLMError:
 
 def is_too_long(response: httpx.Response) -> bool:
     """Whether a conversation is refused for its length."""
-    text = response.text.lower()
-    return response.status_code in {400, 413, 422} and any(word in text for word in _CONTEXT_WORDS)
+    return response.status_code in {400, 413, 422} and says_too_long(response.text)
+
+
+def says_too_long(text: str) -> bool:
+    """Whether a refusal's text is about a conversation's length."""
+    return any(word in text.lower() for word in _CONTEXT_WORDS)
 
 
 def excerpt(response: httpx.Response, key: str) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from django.utils import timezone
-from playwright.sync_api import Browser, BrowserContext, Page
+from playwright.sync_api import Browser, BrowserContext, Page, Route
 
 from tests.browser.checks import faults
 from tests.browser.test_batches import tab_to
@@ -87,6 +87,26 @@ def test_another_method_and_preset_are_shown_at_once(live_site: str, chromium: B
     page.select_option("#id_horizon__kind", "list")
     assert page.is_visible("#id_horizon__list__turns")
     assert not page.is_visible("#id_horizon__constant__turns")
+    context.close()
+    assert not complaints
+
+
+def test_what_is_typed_while_a_presets_values_are_asked_for_stays(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("researcher")
+    row = runs_seed.dataset("Careless teachers", kind="trajectories")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/training/new/?dataset={row.public_id}")
+    held: list[Route] = []
+    page.route("**/training/new/", lambda route: held.append(route))
+    with page.expect_request("**/training/new/"):
+        page.select_option("#id_preset", "defaults")
+    page.fill("#id_epochs", "7")
+    page.fill("#id_name", "Mine")
+    page.press("#id_name", "End")
+    held[0].continue_()
+    page.wait_for_selector("text=Values of Envarium's defaults")
+    page.wait_for_selector("#beside [href='#id_epochs'] >> text=Epochs")
+    assert (page.input_value("#id_epochs"), page.input_value("#id_name")) == ("7", "Mine")
     context.close()
     assert not complaints
 

@@ -5,16 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.http import QueryDict
 from django.test import Client
 from django.urls import reverse
 
 from tests.fixtures import pages_seed, runs_seed
-from tests.fixtures.markup import markup
+from tests.fixtures.markup import flat, markup
 from training.config import Reinforcement
 from webapp.accounts.models import Role
 from webapp.runs.comparison.arms import arms_of
-from webapp.runs.comparison.intervals import estimate, paired
+from webapp.runs.comparison.intervals import DIFFERENCE, SHARE, estimate, paired
 from webapp.runs.comparison.table import differing, results
+from webapp.runs.curves.charts import choice_of
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
 
 pytestmark = pytest.mark.django_db
@@ -75,6 +77,34 @@ def test_an_interval_is_students(count: int) -> None:
     assert (told.low, told.high) == pytest.approx((mean - reach, mean + reach), abs=1e-6)
 
 
+def test_an_interval_of_a_share_ends_where_shares_end() -> None:
+    low, high = estimate([0.0, 0.125, 0.0], SHARE), estimate([1.0, 0.9, 1.0], SHARE)
+    assert low is not None
+    assert high is not None
+    assert (low.low, high.high) == (0.0, 1.0)
+    assert low.high is not None
+    assert low.high < 1
+    gap = paired({1: 0.0, 2: 0.5}, {1: 1.0, 2: 0.6}, DIFFERENCE)
+    assert gap is not None
+    assert (gap.low, gap.high) == (-1.0, 1.0)
+
+
+def test_a_young_jobs_mean_says_of_how_many_steps_it_is(jobs: list[TrainingJob]) -> None:
+    assert results(arms_of(jobs))[1].title == "Reward, mean of the 9 steps to 9"
+
+
+def test_more_jobs_than_are_compared_are_said_and_a_range_is_read_either_way(
+    client: Client, jobs: list[TrainingJob]
+) -> None:
+    named = [*(f"ftjob-{number}" for number in range(8)), *(job.public_id for job in jobs[:4])]
+    page = flat(client.get(reverse("runs:compare") + "?" + "&".join(f"job={name}" for name in named)))
+    assert "names 2 more: 10 jobs are compared at most" in page
+    at = reverse("runs:compare_curves") + query(jobs)
+    forth, back = (client.get(f"{at}&{ends}").json()["large"][0]["x"] for ends in ("from=2&to=5", "from=5&to=2"))
+    assert forth == back == [2, 3, 4, 5]
+    assert choice_of(QueryDict("from=90&to=20")) == choice_of(QueryDict("from=20&to=90"))
+
+
 def test_one_seed_has_no_interval_and_no_shared_seed_no_difference() -> None:
     one = estimate([0.4])
     assert one is not None
@@ -124,7 +154,7 @@ def test_the_lines_are_means_over_seeds(client: Client, jobs: list[TrainingJob])
 
 
 def test_the_page_adds_removes_and_bounds(client: Client, jobs: list[TrainingJob]) -> None:
-    page = markup(client.get(reverse("runs:compare") + query(jobs) + "&job=ftjob-gone"))
+    page = flat(client.get(reverse("runs:compare") + query(jobs) + "&job=ftjob-gone"))
     assert "There is no training job ftjob-gone" in page
     assert "1 of " in page
     assert page.count("Remove<span") == 5

@@ -71,7 +71,7 @@ def test_what_is_the_same_is_folded_and_the_rest_stands_beside(step: tuple[Train
     shown = group.group_of(step[1], "r1", "task")
     assert shown is not None
     assert [one.words for one in shown.attempts] == [
-        "all 2 checks passed, 1 turn", "check 2 failed, 1 turn", "checks 1, 2 failed, 1 turn",
+        "both checks passed, 1 turn", "check 2 failed, 1 turn", "checks 1, 2 failed, 1 turn",
     ]  # fmt: skip
     assert shown.lines[0].same == ("find", "list")
     assert [(cell.first, cell.last) for cell in shown.lines[0].cells if cell] == [(1, 2)] * 3

@@ -16,14 +16,23 @@ pytestmark = pytest.mark.browser
 LINE = "document.querySelector('[data-chart=reward] .plot').data.at(-2)"
 DRAWN = "() => [...document.querySelectorAll('[data-small] svg')].filter((one) => one.querySelector('path')).length"
 
+OUTSIDE = """() => [...document.querySelectorAll('[data-small]')].filter((one) => {
+  const texts = [one.querySelector('b').textContent, ...one.querySelector('.extent').textContent.split(' to ')];
+  const [last, least, most] = texts.map((text) => Number(text.replaceAll(',', '')));
+  return !(least <= last && last <= most);
+}).map((one) => one.innerText)"""
+
 
 def test_the_overview_is_smoothed_and_put_over_tokens_by_keys(live_site: str, chromium: Browser) -> None:
-    job = made(steps=60, environments=2, total_steps=90)
+    job = made(steps=60, environments=2, total_steps=4_975)
     page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
     opened(page, job)
     page.wait_for_function(f"() => ({DRAWN})() === 12")
     assert page.locator("[data-chart]").count() == 1
-    assert page.evaluate("document.querySelector('[data-chart=reward] .plot').layout.xaxis.range[1]") > 90
+    layout = "document.querySelector('[data-chart=reward] .plot').layout"
+    assert 60 < page.evaluate(f"{layout}.xaxis.range[1]") < 90, "the curve has most of the width"
+    assert "4,915 steps to come" in page.evaluate(f"{layout}.annotations.map((one) => one.text)")
+    assert page.evaluate(OUTSIDE) == [], "the last number lies within its own range"
     before = page.evaluate(f"{LINE}.y")
     page.keyboard.press("e")
     page.keyboard.press("Home")

@@ -167,7 +167,10 @@ def test_envariums_defaults_are_what_they_say_also_for_the_demos_model(researche
     assert (shown["preset"], float(shown["epochs"])) == ("defaults", default)
     assert "Values of Envarium's defaults" in unescape(page)
     assert "Its preset is demo-sft" in unescape(page)
-    assert researcher.post(SUBMIT, shown).status_code == 302
+    refused = researcher.post(SUBMIT, shown)
+    assert refused.status_code == 422
+    assert "window of envarium-demo" in refused.content.decode()
+    assert researcher.post(SUBMIT, shown | {"max_length": "1024"}).status_code == 302
     job = TrainingJob.objects.get()
     assert (job.preset, job.config["epochs"]) == ("defaults", default)
     # Another model keeps the values that are shown, and the form says whom they are for.

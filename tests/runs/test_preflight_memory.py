@@ -7,6 +7,7 @@ from django.utils import timezone
 
 from tests.runs.job_support import asks, frozen, lessons
 from webapp.runs.launch.preflight import preflight
+from webapp.templatetags.show import memory
 from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
@@ -15,6 +16,21 @@ pytestmark = pytest.mark.django_db
 def worker(gpus: int, gib: int, **fields: object) -> None:
     devices = [{"name": "a GPU", "memory_mib": gib * 1024}] * gpus
     Worker.objects.create(**{"seen_at": timezone.now(), "engines": ["transformers"], "devices": devices, **fields})
+
+
+def test_who_can_take_a_job_leaves_out_gpus_without_room_and_names_processors() -> None:
+    name, row = "Qwen/Qwen3-4B", frozen(lessons())
+    worker(1, 24, name="small", model_names=[name])
+    assert preflight(asks(row, "supervised", model=name)).queue.able == ()
+    worker(0, 0, name="processor", model_names=[name])
+    worker(8, 80, name="large", model_names=[name])
+    queue = preflight(asks(row, "supervised", model=name)).queue
+    assert (queue.able, queue.without_gpu) == (("large", "processor"), ("processor",))
+
+
+@pytest.mark.parametrize(("told", "words"), [(97 << 30, "97 GiB"), (7 << 29, "3.5 GiB"), (40 << 20, "40 MiB")])
+def test_memory_is_told_in_one_unit(told: int, words: str) -> None:
+    assert memory(told) == words
 
 
 def test_memory_says_which_worker_fits_and_what_would_make_it_fit() -> None:

@@ -1,15 +1,16 @@
-"""What a preflight says of a loss without a bound, and of a model that is a step of a job which trains adapters."""
+"""What a preflight says of a loss without a bound, of a model's window, and of a model that is a step of adapters."""
 
 from __future__ import annotations
 
 import pytest
 
 from tests.fixtures import pages_seed
-from tests.runs.job_support import asks, frozen, tasks
+from tests.runs.job_support import asks, frozen, lessons, tasks
 from tests.runs.test_preflight import problems, warnings, worker
 from webapp.runs.launch.preflight import preflight
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.services import create_job
+from webapp.workers.models import Worker
 
 pytestmark = pytest.mark.django_db
 
@@ -26,6 +27,38 @@ def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
     bounded = preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
     assert "no_dual_clip" not in warnings(bounded)
     assert [(one.path, one.preset, one.chosen) for one in bounded.changed] == [("loss.dual_clip", 0.0, 3.0)]
+
+
+def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:
+    """The demo's model reads 1,024 tokens, and what was trained from it too; of others their worker alone knows."""
+    long = {"decoding": {"trajectory_tokens": 1_025}}
+    rows, talks = frozen(tasks()), frozen(lessons())
+    rl = preflight(asks(rows, changes=long))
+    assert problems(rl)["changes.decoding.trajectory_tokens"] == "above_window"
+    assert "1,025 tokens are more than the window of envarium-demo, which is 1,024" in rl.problems[-1].message
+    assert not {"above_window"} & set(problems(preflight(asks(rows))).values()), "the demo's own values fit"
+    sft = {limit: preflight(asks(talks, "supervised", changes={"max_length": limit})) for limit in (1_024, 9_000)}
+    assert problems(sft[1_024]) == {}
+    assert problems(sft[9_000]) == {"changes.max_length": "above_window"}
+    assert problems(preflight(asks(talks, "supervised", model="a/b-1B", changes={"max_length": 9_000}))) == {}
+    turns = preflight(asks(rows, model="a/b-1B", preset="demo-rl", changes={"decoding": {"turn_tokens": 1_025}}))
+    assert problems(turns)["changes.decoding.turn_tokens"] == "above_attempt"
+
+
+def test_a_tracker_that_workers_lack_is_warned_of() -> None:
+    row, changes = frozen(tasks()), {"report_to": "wandb"}
+
+    def said() -> list[str]:
+        return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "tracker_missing"]
+
+    worker(name="untold")
+    assert said() == []
+    worker(name="bare", software={"torch": "2"})
+    assert "Of 2 workers that could take the job, 1 (bare)" in said()[0]
+    Worker.objects.filter(name="untold").update(software={"torch": "2"})
+    assert "No worker that could take the job has the package wandb" in said()[0]
+    Worker.objects.update(software={"wandb": "0.26"})
+    assert said() == []
 
 
 def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:

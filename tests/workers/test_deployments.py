@@ -26,6 +26,8 @@ from webapp.workers import retention
 from webapp.workers.models import Deployment, Worker
 from webapp.workers.serving import deployment_claims, deployments, request_queue
 
+TOO_LONG = "context_length_exceeded"
+LONG = "This model's maximum context length is 1024 tokens, the conversation has 6000."
 HELLO: dict[str, Any] = {"messages": [{"role": "user", "content": "Hello"}]}
 
 
@@ -179,6 +181,26 @@ class TestAsked:
         assert (row.requests, row.failures) == (1, 0)
         listed = Program(own_key()).get("/serving/v1/models").json()
         assert [model["id"] for model in listed["data"]] == [row.model]
+
+    @pytest.mark.parametrize(
+        ("error", "code", "param"),
+        [
+            ({"message": LONG, "param": "messages", "code": TOO_LONG}, TOO_LONG, "messages"),
+            ({"message": LONG, "type": "BadRequestError", "param": None, "code": 400}, TOO_LONG, None),
+            ({"message": "n must be 1.", "param": "n", "code": "invalid_request"}, "invalid_request", "n"),
+        ],
+    )
+    def test_a_servers_refusal_reaches_who_asked(
+        self, deployment: tuple[Deployment, ServingProgram], error: dict[str, Any], code: str, param: str | None
+    ) -> None:
+        row, worker = deployment
+        answers: list[Any] = []
+        thread = self.asked(row.model, answers)
+        [request] = worker.take(5)
+        worker.post(worker.at(f"requests/{request['id']}/answer"), {"status": 400, "body": {"error": error}})
+        thread.join(10)
+        told = problem(answers[0], 400)["error"]
+        assert told == {"message": error["message"], "code": code, "param": param, "type": "invalid_request_error"}
 
     def test_a_request_under_way_is_told_that_its_worker_was_lost(
         self, deployment: tuple[Deployment, ServingProgram]

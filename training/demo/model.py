@@ -11,10 +11,9 @@ from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, pre_token
 from transformers import PreTrainedTokenizerFast, Qwen3Config, Qwen3ForCausalLM
 from trl.chat_template_utils import qwen3_instruct_2507_chat_template as TEMPLATE
 
-from training.examples.words import PIECES
+from training.examples.words import PIECES, WINDOW
 from training.templates import prepare, render
 
-WINDOW = 1024
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 TAGS = ("<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>")
 VOCABULARY = 1500

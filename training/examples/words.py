@@ -1,10 +1,14 @@
-"""The pieces of text that the demo's tokenizer never joins: no token holds more than one. No torch."""
+"""The demo model's window, and the pieces of text that its tokenizer never joins: no token holds more than one.
+
+No torch."""
 
 from __future__ import annotations
 
 import re
 from itertools import islice
 
+WINDOW = 1024
+"""Tokens that the demo's model reads at once."""
 PIECES = r'\n?\{"name": "|", "arguments": \{"|[a-z_]+": "?|", "|\{"|"\}\}\n?|\}\}\n?|"\}|\d|[A-Za-z_]+|\s|[^\sA-Za-z\d]'
 _PIECE = re.compile(PIECES)
 

@@ -13,7 +13,7 @@ from typing import Any
 from training.config import EngineKind
 from training.job import VllmServer, is_model_name
 
-PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm")
+PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm", "trackio", "wandb", "tensorboard")
 _QUERY = ["nvidia-smi", "--format=csv,noheader,nounits"]
 
 
@@ -55,7 +55,7 @@ def devices() -> list[dict[str, Any]]:
 
 
 def software() -> dict[str, str]:
-    """Versions of what training stands on."""
+    """Versions of what training stands on, and of the trackers that numbers can be reported to."""
     versions = {"python": platform.python_version()}
     for name in PACKAGES:
         try:

@@ -18,8 +18,8 @@ class Candidate:
     """A worker that a job could be given to, or (without a `worker` id) one that this site starts when a job waits.
 
     `devices` are its GPUs' memory in MiB (0: not told), `store` is where it keeps shards of checkpoints (empty: not
-    told), `since` when it first came. One `beside` stands beside the
-    site; the one that the site would start is not counted while it runs.
+    told), `since` when it first came, `software` the names of its packages (None: not told). One
+    `beside` stands beside the site; the one that the site would start is not counted while it runs.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Candidate:
     store: str = ""
     since: datetime | None = None
     beside: bool = False
+    software: frozenset[str] | None = None
 
     def can_take(self, model: str, engine: str) -> bool:
         return engine in self.engines and loads(self.models, model)

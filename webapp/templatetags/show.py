@@ -188,6 +188,15 @@ def percent(value: Any) -> str:
 
 
 @register.filter
+def memory(value: Any) -> str:
+    """Bytes of a machine's memory, in the unit that GPUs are told in: 97 GiB, 3.5 GiB, 40 MiB."""
+    if not isinstance(value, int | float):
+        return NOTHING
+    gib = value / 2**30
+    return f"{gib:,.0f} GiB" if gib >= 10 else f"{gib:.1f} GiB" if gib >= 1 else f"{value / 2**20:.0f} MiB"
+
+
+@register.filter
 def duration(value: Any) -> str:
     """A timedelta or seconds, in the two units a person would say."""
     if value is None or value == "":

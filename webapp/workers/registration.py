@@ -74,7 +74,7 @@ def live_trainers() -> QuerySet[Worker]:
 
 def live_candidates() -> list[Candidate]:
     """Live workers as candidates for a job (`webapp.runs.candidates`)."""
-    columns = ("public_id", "name", "engines", "model_names", "devices", "store", "beside", "created_at")
+    columns = ("public_id", "name", "engines", "model_names", "devices", "store", "beside", "software", "created_at")
     return [candidate_of(row) for row in live_trainers().only(*columns).order_by("name", "pk")]
 
 
@@ -90,6 +90,7 @@ def candidate_of(row: Worker) -> Candidate:
         store=row.store,
         since=row.created_at,
         beside=row.beside,
+        software=frozenset(map(str, row.software)) or None,
     )
 
 

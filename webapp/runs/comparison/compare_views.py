@@ -20,10 +20,12 @@ from webapp.taxonomy.static_files import NAME, map_style_id
 OFFERED = 100
 
 
-def _asked(request: HttpRequest) -> tuple[list[Arm], list[str], list[str]]:
-    """(arms, ids of their jobs, ids that name no job)."""
-    jobs, missing = named(text.strip() for text in Params(request.GET).texts("job", 60) if text.strip())
-    return arms_of(jobs), [job.public_id for job in jobs], missing
+def _asked(request: HttpRequest) -> tuple[list[Arm], list[str], list[str], int]:
+    """(arms, ids of their jobs, ids that name no job, how many more were named than are compared)."""
+    texts = (text.strip() for text in Params(request.GET).texts("job", 60))
+    wanted = list(dict.fromkeys(text for text in texts if text))
+    jobs, missing = named(wanted)
+    return arms_of(jobs), [job.public_id for job in jobs], missing, max(0, len(wanted) - MOST_JOBS)
 
 
 @access("read")
@@ -31,7 +33,7 @@ def _asked(request: HttpRequest) -> tuple[list[Arm], list[str], list[str]]:
 @never_cache
 def compare(request: HttpRequest) -> HttpResponse:
     """Curves, differing settings and results of the jobs that the address names."""
-    arms, ids, missing = _asked(request)
+    arms, ids, missing, beyond = _asked(request)
     jobs = [job for arm in arms for job in arm.jobs]
     large, small = lines.keys_of(arms) if arms else ("", [])
     rows, settings = table.differing(arms) if len(arms) > 1 else ([], 0)
@@ -44,6 +46,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         "arms": arms,
         "ids": ids,
         "missing": missing,
+        "beyond": beyond,
         "full": len(ids) >= MOST_JOBS,
         "most": MOST_JOBS,
         "jobs": [(job, open_alerts.get(job.pk, [])) for job in jobs],
@@ -70,7 +73,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 @never_cache
 def curves(request: HttpRequest) -> JsonResponse:
     """Lines of the arms, in the range of steps asked for."""
-    arms, _, _ = _asked(request)
+    arms, _, _, _ = _asked(request)
     params = Params(request.GET)
     axis = params.choice("x", clock.AXES, clock.AXES[0])
-    return JsonResponse(lines.drawing(arms, params.number("from"), params.number("to"), axis))
+    return JsonResponse(lines.drawing(arms, *params.span("from", "to"), axis))

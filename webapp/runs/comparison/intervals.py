@@ -28,17 +28,26 @@ class Estimate:
     high: float | None = None
 
 
-def estimate(values: Sequence[float]) -> Estimate | None:
-    """The mean of values, one a seed, with its interval; None without values."""
+Bounds = tuple[float, float]
+SHARE: Bounds = (0.0, 1.0)
+DIFFERENCE: Bounds = (-1.0, 1.0)
+"""Where shares, and differences of two, lie."""
+
+
+def estimate(values: Sequence[float], within: Bounds | None = None) -> Estimate | None:
+    """The mean of values, one a seed, with its interval, cut where no such mean can lie; None without values."""
     if not values:
         return None
     mean = fmean(values)
     if len(values) < 2:
         return Estimate(mean, 1)
     reach = student(len(values) - 1) * stdev(values) / sqrt(len(values))
-    return Estimate(mean, len(values), mean - reach, mean + reach)
+    low, high = mean - reach, mean + reach
+    if within is not None and within[0] <= mean <= within[1]:
+        low, high = max(low, within[0]), min(high, within[1])
+    return Estimate(mean, len(values), low, high)
 
 
-def paired(first: Mapping[int, float], second: Mapping[int, float]) -> Estimate | None:
+def paired(first: Mapping[int, float], second: Mapping[int, float], within: Bounds | None = None) -> Estimate | None:
     """How much more the second has, over the seeds that both have; None where they share none."""
-    return estimate([second[seed] - first[seed] for seed in sorted(first.keys() & second.keys())])
+    return estimate([second[seed] - first[seed] for seed in sorted(first.keys() & second.keys())], within)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from webapp.runs.comparison.arms import Arm
-from webapp.runs.comparison.intervals import estimate
+from webapp.runs.comparison.intervals import SHARE, Bounds, estimate
 from webapp.runs.curves.charts import RESOLUTION, short
 from webapp.runs.curves.clock import clock
-from webapp.runs.curves.overview import DOZEN, LARGE, SMALL, SMALL_RESOLUTION
+from webapp.runs.curves.overview import DOZEN, LARGE, SHARES, SMALL, SMALL_RESOLUTION
 from webapp.runs.curves.series import Bucket, series
 from webapp.runs.models import MetricKey
 from webapp.taxonomy.treemap import drawn_label
@@ -52,13 +52,13 @@ def lines(arms: Sequence[Arm], names: Sequence[str], low: int, high: int, most: 
             for one in found:
                 for bucket in one[name].buckets if name in one else ():
                     buckets[(bucket.first - low) // width].append(bucket)
-            told[name].append(_line(arm, place, buckets))
+            told[name].append(_line(arm, place, buckets, SHARE if name in SHARES else None))
     return told
 
 
-def _line(arm: Arm, place: int, buckets: dict[int, list[Bucket]]) -> dict[str, Any]:
+def _line(arm: Arm, place: int, buckets: dict[int, list[Bucket]], within: Bounds | None) -> dict[str, Any]:
     there = [buckets[at] for at in sorted(buckets)]
-    means = [estimate([bucket.mean for bucket in same if bucket.mean is not None]) for same in there]
+    means = [estimate([bucket.mean for bucket in same if bucket.mean is not None], within) for same in there]
     line: dict[str, Any] = {
         "arm": place,
         "label": drawn_label(arm.label, 60),

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Avg
+from django.db.models import Avg, Count
 
 from synthesis.errors import InputError
 from training.config import read_config
 from training.presets import leaves
 from webapp.runs.comparison.arms import Arm, seed_of
-from webapp.runs.comparison.intervals import Estimate, estimate, paired
+from webapp.runs.comparison.intervals import DIFFERENCE, SHARE, Estimate, estimate, paired
 from webapp.runs.job_summary import label_of_setting
 from webapp.runs.launch.setting_fields import told
 from webapp.runs.models import MetricPoint, TrainingJob
@@ -122,7 +122,8 @@ def _held_out(arms: Sequence[Arm]) -> ResultRow | None:
     if not shared:
         return None
     step = max(shared)
-    return _row(f"Held-out success at step {step:,}", step, arms, {job.pk: known[job.pk][step] for job in jobs})
+    values = {job.pk: known[job.pk][step] for job in jobs}
+    return _row(f"Held-out success at step {step:,}", step, arms, values, share=True)
 
 
 def _reward(arms: Sequence[Arm]) -> ResultRow | None:
@@ -135,19 +136,21 @@ def _reward(arms: Sequence[Arm]) -> ResultRow | None:
         step__lte=step,
         step__gt=step - LAST_STEPS,
     )
-    means = points.values("key__job").annotate(mean=Avg("value")).values_list("key__job", "mean")
-    known = {job: mean for job, mean in means if mean is not None}
+    means = points.values("key__job").annotate(mean=Avg("value"), steps=Count("step", distinct=True))
+    known = {row["key__job"]: row["mean"] for row in means if row["mean"] is not None}
+    count = max((row["steps"] for row in means), default=0)
     if any(job.pk not in known for job in jobs):
         return None
-    return _row(f"Reward, mean of the {LAST_STEPS} steps to {step:,}", step, arms, known)
+    title = f"Reward, mean of the {count} steps to {step:,}" if count > 1 else f"Reward at step {step:,}"
+    return _row(title, step, arms, known)
 
 
-def _row(title: str, step: int, arms: Sequence[Arm], values: dict[int, float]) -> ResultRow:
+def _row(title: str, step: int, arms: Sequence[Arm], values: dict[int, float], *, share: bool = False) -> ResultRow:
     by_seed = [{seed_of(job): values[job.pk] for job in arm.jobs} for arm in arms]
     told_results = []
     for place, seeds in enumerate(by_seed):
-        mean = estimate(list(seeds.values()))
-        gap = paired(by_seed[0], seeds) if place else None
+        mean = estimate(list(seeds.values()), SHARE if share else None)
+        gap = paired(by_seed[0], seeds, DIFFERENCE if share else None) if place else None
         told_results.append(Result(tuple(sorted(seeds.items())), mean, gap))
     ends = [value for seeds in by_seed for value in seeds.values()]
     for result in told_results:

@@ -195,11 +195,10 @@ def choice_of(query: QueryDict) -> CurveChoice:
     if not asked and (params.text("measure") or any(named.values())):
         asked = ["parts"]
     return CurveChoice(
-        groups=tuple(GROUPS) if ALL in params.texts("show") else tuple(asked),
-        measure=params.choice("measure", MEASURES, "reward"),
-        parts={prefix: parts for prefix, parts in named.items() if parts},
-        low=params.number("from"),
-        high=params.number("to"),
+        tuple(GROUPS) if ALL in params.texts("show") else tuple(asked),
+        params.choice("measure", MEASURES, "reward"),
+        {prefix: parts for prefix, parts in named.items() if parts},
+        *params.span("from", "to"),
     )
 
 

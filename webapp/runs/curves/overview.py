@@ -37,6 +37,13 @@ SMALL: tuple[tuple[str, str], ...] = (
     ("masked", "Masked attempts"),
 )
 """Keys of the small charts in the order of their worth: the first of them that a job has are drawn."""
+SHARES = frozenset(
+    {
+        "success", "outcome/truncated", "tool_errors", "flat_groups", "clipped_high", "token_accuracy",
+        "evaluation/success", "program_errors", "masked",
+    }
+)  # fmt: skip
+"""Those of them that lie from 0 to 1."""
 DOZEN = 12
 SMALL_RESOLUTION = 100
 LIMITS = {

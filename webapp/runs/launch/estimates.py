@@ -31,13 +31,15 @@ class Duration(Frozen):
 
 
 class Queue(Frozen):
-    """Place in the queue behind `ahead` jobs; of `workers`, `idle` have no job and `able` could take this one."""
+    """Place in the queue behind `ahead` jobs; of `workers`, `idle` have no job and `able` could take this one; of these
+    nobody knows of those `without_gpu` whether they have the memory."""
 
     ahead: int
     running: int
     workers: int
     idle: int
     able: tuple[str, ...] = ()
+    without_gpu: tuple[str, ...] = ()
 
 
 def parameters_of(base: str) -> tuple[int, str]:
@@ -106,11 +108,18 @@ def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
 NAMED = 20
 
 
-def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = ()) -> Queue:
+def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = (), without_gpu: Sequence[str] = ()) -> Queue:
     """The queue before a job that is queued now, which workers of the names `able` could take."""
     here = {candidate.worker for candidate in candidates if candidate.worker}
     running = TrainingJob.objects.filter(state=TrainingState.RUNNING)
     busy = set(running.values_list("worker", flat=True)) & here
     ahead = TrainingJob.objects.filter(state__in=(TrainingState.VALIDATING, TrainingState.QUEUED)).count()
     idle = len(here) - len(busy)
-    return Queue(ahead=ahead, running=running.count(), workers=len(here), idle=idle, able=tuple(able[:NAMED]))
+    return Queue(
+        ahead=ahead,
+        running=running.count(),
+        workers=len(here),
+        idle=idle,
+        able=tuple(able[:NAMED]),
+        without_gpu=tuple(without_gpu[:NAMED]),
+    )

@@ -22,8 +22,10 @@ RELOADS: dict[str, Any] = {
     "hx-target": "#launch",
     "hx-select": "#launch",
     "hx-swap": "outerHTML",
+    "hx-sync": "#launch:replace",
+    "hx-indicator": "#values",
 }
-"""The form comes anew, with the values of another preset."""
+"""The form comes anew, with the values of another preset; the last choice counts."""
 ENGINES = [("transformers", "transformers"), ("vllm", "vLLM"), ("vllm_server", "vLLM server")]
 SWITCH = [("on", "on"), ("off", "off")]
 PLACEHOLDERS = {

@@ -18,6 +18,8 @@ from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look
 from webapp.runs.launch.memory import Memory, memory_of
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
+from webapp.runs.launch.trackers import look_at_tracker
+from webapp.runs.launch.windows import look_at_lengths
 from webapp.runs.models import TrainingState
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
 
@@ -66,13 +68,16 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     _look_at_judge(asked, facts)
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
+    look_at_lengths(asked)
     tokens = tokens_of(asked, facts)
     warn_of_evaluation(asked)
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    able = matching.takers(asked.new.model, asked.new.engine, here)
-    memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, able)
+    takers = matching.takers(asked.new.model, asked.new.engine, here)
+    memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, takers)
+    given = _able(asked, here, memory)
+    look_at_tracker(asked, given)
     if memory is not None:
         _look_at_memory(asked, memory)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
@@ -90,8 +95,19 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         memory_note=memory_note,
         time=time,
         time_note=time_note,
-        queue=queue_of(here, matching.able(asked.loaded, asked.new.engine, here)),
+        queue=_queue(asked, here, given, memory),
     )
+
+
+def _able(asked: ResolvedJob, here: list[Candidate], memory: Memory | None) -> list[Candidate]:
+    """Who would be given the job: not those whose GPUs have no room for it."""
+    cramped = {one.worker for one in memory.workers if not one.fits} if memory else set()
+    return [one for one in matching.takers(asked.loaded, asked.new.engine, here) if one.name not in cramped]
+
+
+def _queue(asked: ResolvedJob, here: list[Candidate], able: list[Candidate], memory: Memory | None) -> Queue:
+    unknown = [one.name for one in able if not one.devices] if memory and asked.base != DEMO_MODEL else []
+    return queue_of(here, [one.name for one in able], unknown)
 
 
 def _differences(asked: ResolvedJob) -> tuple[presets.Difference, ...]:

@@ -135,7 +135,9 @@ def _words(rollout: RunRollout, attempt: Attempt) -> str:
     turns = f"{rollout.turns} turn{'' if rollout.turns == 1 else 's'}"
     end = f"out of turns at {rollout.horizon}; " if attempt.outcome == "truncated" else ""
     if not failed:
-        return f"{end}all {attempt.reward.total} checks passed, {turns}"
+        count = len(attempt.reward.verdicts)
+        passed = f"all {count} checks" if count > 2 else ("no check to pass", "its check", "both checks")[count]
+        return f"{end}{passed}{' passed' if count else ''}, {turns}"
     named = f"{', '.join(failed[:8])}{' …' if len(failed) > 8 else ''}"
     return f"{end}check{'' if len(failed) == 1 else 's'} {named} failed, {turns}"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http import HTTPStatus
 from typing import Annotated, Any
 
 from django.db.models import QuerySet
@@ -10,12 +11,14 @@ from ninja import Query, Router
 from ninja.responses import Status
 from pydantic import Field
 
+from synthesis.llm.failures import says_too_long
 from webapp.endpoints.served_models import is_served_key
 from webapp.errors import NotFound
 from webapp.rest import limits
 from webapp.rest.auth import Needs, needs, person
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import PageQuery, cursor_page
+from webapp.rest.problems import FieldError, Problem
 from webapp.rest.types import PageOf, ShortText
 from webapp.runs.models import TrainingJob
 from webapp.workers.models import Deployment
@@ -30,6 +33,8 @@ from webapp.workers.serving.schemas import (
 
 router = Router(tags=["served models"])
 PublicId = Annotated[ShortText, Field(max_length=48)]
+MOST_SAID = 2_000
+"""Characters of what a model's server says of an error."""
 
 
 class AsksServed(Needs):
@@ -45,6 +50,23 @@ class AsksServed(Needs):
             known = kind.lower() == "bearer" and is_served_key(text.strip())
             request.asks_served = known  # type: ignore[attr-defined]
         return True if known else super().__call__(request)
+
+
+def served_problem(status: int, told: dict[str, Any]) -> Problem:
+    """The problem of an error that a model's server answered: its words, code and param, as OpenAI's clients read them.
+
+    What servers leave out or spell in their own way (vLLM has the status for a code) is made good.
+    """
+    error = told.get("error", told)
+    error = error if isinstance(error, dict) else {"message": error}
+    known = {name: error[name] for name in ("message", "code", "param") if isinstance(error.get(name), str)}
+    message = known.get("message", "").strip()[:MOST_SAID] or "The model's server refused the request without a reason."
+    code = "context_length_exceeded" if says_too_long(message) else known.get("code", "")[:60]
+    param = known.get("param", "")[:200]
+    fields = [FieldError(loc=["body", param], message=message, code=code or "refused")] if param else []
+    if status not in set(HTTPStatus):
+        status = 502 if status >= 500 else 400
+    return Problem(status, message, code=code, errors=fields)
 
 
 def find(deployment: str) -> Deployment:
@@ -105,6 +127,8 @@ def list_served_models(request: HttpRequest) -> Any:
 @router.post("/serving/v1/chat/completions", auth=AsksServed())
 def complete_served_chat(request: HttpRequest, body: ServedChatIn) -> HttpResponse:
     """OpenAI's chat API, answered by the worker that serves `model`. While it starts, is taken over or was lost: 503
-    with Retry-After and the code `model_away`."""
+    with Retry-After and the code `model_away`. What its server refuses has that server's words and code."""
     status, told = served_chat.complete(body.model_dump(exclude_none=True))
+    if status >= 400:
+        raise served_problem(status, told)
     return JsonResponse(told, status=status)
