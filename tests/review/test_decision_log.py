@@ -23,7 +23,7 @@ DECIDES = {"decide_item", "decide", "bulk", "undo", "undo_group", "make_gold"}
 DECIDES_NOTHING = {
     "queues", "new", "queue", "edit", "set_open", "refresh", "ask_judge", "pull", "pull_ahead", "item", "hold",
     "assign", "heartbeat", "skip", "unskip", "give_back", "send", "history", "resolve_remark", "panel", "draft",
-    "remarks", "tool_verdicts",
+    "remarks", "tool_verdicts", "held",
 }  # fmt: skip
 MAY = {Role.ANNOTATOR, Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN}
 

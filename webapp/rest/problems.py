@@ -44,6 +44,7 @@ CODES = {
 CLOSER = {
     "malformed_body": (400, "The body is no JSON, or no form, that can be read. The detail says where."),
     "bad_cursor": (400, "The cursor is not one of this list in this order."),
+    "context_length_exceeded": (400, "The conversation is longer than the model's window."),
     "bad_key": (400, "The Idempotency-Key is too long, or not of printable ASCII."),
     "invalid_token": (401, "The token is unknown, was revoked or expired, or its owner may not sign in."),
     "csrf": (403, "A write with a session needs the header X-CSRFToken."),
