@@ -152,8 +152,7 @@ def _matching(
     found: list[Any] = []
     if name and query.long_words:
         called = without_demo(rows, environment) if environment is not None else rows
-        called = called.filter(**{f"{column}__icontains": query.text, f"{name}__iexact": query.text})
-        found = list(called.order_by()[: query.most + 1])
+        found = list(called.filter(**{f"{name}__iexact": query.text}).order_by()[: query.most + 1])
     known = {row.pk for row in found}
     for part in parts:
         read = [row for row in part.filter(where).order_by()[: READ - len(found)] if row.pk not in known]

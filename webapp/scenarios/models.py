@@ -95,6 +95,7 @@ class Task(models.Model):
             models.Index(fields=["review_state", "id"], name="task_review_state"),
             models.Index(fields=["id"], name="task_withheld", condition=~models.Q(withheld="")),
             GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
+            models.Index(Upper("title"), name="task_title"),
         ]
 
     def __str__(self) -> str:
