@@ -74,6 +74,13 @@
     }
   });
 
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.target.id !== "edit-kept" || !event.target.hasAttribute("data-faulty")) return;
+    for (const button of event.target.closest("form[data-edit]")?.querySelectorAll("[data-until-typed]") || []) {
+      button.disabled = true;
+    }
+  });
+
   let editors = [];
   function begin() {
     if (!document.querySelector("form[data-edit]") || !configure()) return;

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from playwright.sync_api import expect
 
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
@@ -70,6 +71,10 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.keyboard.press("Escape")
     page.keyboard.press("v")
     page.wait_for_selector("text=is not Python")
+    saving = page.get_by_role("button", name="Save as version")
+    page.keyboard.press("Control+s")
+    page.wait_for_selector("#edit-kept >> text=It cannot be saved as it is")
+    expect(saving).to_be_disabled()
     page.locator(".ace_scroller").focus()
     page.keyboard.press("Enter")
     page.keyboard.type(":")
