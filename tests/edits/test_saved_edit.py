@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from django.test import Client
 
@@ -215,6 +217,9 @@ def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_me
     mine.refresh_from_db()
     told = stale_sides(services.find_edit(mine.pk), None)
     assert "Theirs: Reference" in {side.title for side in told.theirs}
+    sent = form | {"instruction": "Lend.", "calls_text": json.dumps(form["reference"]["calls"]), "why": ""}
+    told = stale_sides(services.find_edit(mine.pk), sent | {"answer": form["reference"]["answer"]})
+    assert [side.title for side in told.mine] == ["Mine: Instruction"], "the reference is the other person's"
     renewed = services.renew_base(person, mine.pk)
     assert [one.title for one in task_parts(renewed, task)] == ["Instruction"]
     save_edit(sandbox, person, renewed.pk, None)

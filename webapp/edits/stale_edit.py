@@ -9,7 +9,7 @@ from synthesis.errors import InputError, ProgramError
 from webapp.edits.forms import body_of
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.page import reference_part, task_parts
-from webapp.edits.proposals import editable_source, spelled_reference
+from webapp.edits.proposals import editable_source, own_parts, spelled_reference
 from webapp.edits.services import is_stale
 from webapp.environments.version_diff import DiffPart, DiffRow, part
 from webapp.scenarios.models import Task
@@ -92,7 +92,7 @@ def _typed(edit: Edit, given: dict[str, Any]) -> Edit:
     """The draft with what was typed, not kept. Raises InputError."""
     body, _ = body_of(edit, {name: value for name, value in given.items() if name != "state_text"})
     made = Edit(kind=edit.kind, version=edit.version, task=edit.task, revision=edit.revision, reference=edit.reference)
-    made.body, made.initial_id = body, edit.initial_id
+    made.body, made.initial_id = own_parts(made, body), edit.initial_id
     return made
 
 
