@@ -215,6 +215,11 @@ def test_the_history_does_not_say_what_the_desk_hides_until_one_has_decided() ->
         seen = client_of(bob).get(elsewhere).content.decode()
         assert "Check 1 takes anything." not in seen, "nor do the task's page and the desk of a queue that asks one"
         assert "and 1 decided" in seen or elsewhere.startswith("/tasks/")
+    held = assignments.pull_next(bob, queue)
+    assert held is not None
+    with pytest.raises(Conflict, match="already"):
+        transfers.send(bob, held.pk, ann)
+    assert "1 of 2 have decided" in client_of(bob).get(f"/review/items/{held.item_id}/").content.decode()
     assert "Check 1 takes anything." in client_of(ann).get(f"/review/task/{task.pk}/panel/").content.decode()
     page = client_of(adjudicator).get(f"/review/{queue.pk}/").content.decode()
     assert f"?queue={queue.pk}&amp;verdict=request_changes" in page

@@ -117,7 +117,7 @@ def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
         state__in=(AssignmentState.LAPSED, AssignmentState.RELEASED, AssignmentState.TAKEN)
     )
     rows = QueueItem.objects.filter(queue=queue, state=ReviewItemState.OPEN, free__gt=0)
-    rows = rows.exclude(Q(gold__isnull=True) & Exists(_votes_of(user, queue.kind)))
+    rows = rows.exclude(Q(gold__isnull=True) & Exists(votes_of(user, queue.kind)))
     open_now = rows.exclude(Exists(mine)).filter(assignee__isnull=True, gold__isnull=True)
     found = _free_item(user, queue, rows, mine, skip_locked=True)
     while found is None and open_now.exists():  # others are at every free item for a moment: that is not the end
@@ -125,7 +125,7 @@ def _next_item(user: Any, queue: ReviewQueue) -> QueueItem | None:
     return found
 
 
-def _votes_of(user: Any, kind: str) -> QuerySet[ReviewDecision]:
+def votes_of(user: Any, kind: str) -> QuerySet[ReviewDecision]:
     """The person's standing decision on an item's object: it counts in every queue that holds the object."""
     rows = ReviewDecision.objects.filter(user=user, undone_at__isnull=True, gold_right__isnull=True)
     if kind == ReviewKind.TASK:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from django.db.models import Q, QuerySet, prefetch_related_objects
+from django.db.models import F, Q, QuerySet, prefetch_related_objects
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
@@ -262,13 +262,16 @@ def queue_context(
         "works_it": may_work(user, queue) and queue.is_open,
         "previous": previous,
         "following": following,
-        "votes": ReviewDecision.objects.filter(
-            assignment__item=item, undone_at__isnull=True, user__isnull=False, gold_right__isnull=True
-        ).count()
-        if item.gold is None and places > 1
-        else 0,
+        "votes": _standing_votes(item) if item.gold is None and places > 1 else 0,
         "places": places,
     }
+
+
+def _standing_votes(item: QueueItem) -> int:
+    """How many people have decided on an item's object as it is, in whichever queue."""
+    rows = ReviewDecision.objects.filter(**subject_filter(item.kind, item.subject_id))
+    rows = rows.filter(undone_at__isnull=True, user__isnull=False, gold_right__isnull=True)
+    return (rows.filter(revision=F("task__current")) if item.kind == ReviewKind.TASK else rows).count()
 
 
 def neighbours(user: Any, queue: ReviewQueue, assignment: Assignment | None) -> tuple[int | None, int | None]:

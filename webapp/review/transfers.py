@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Exists
+
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from webapp.accounts.row_log import acting
 from webapp.errors import ChangedMeanwhile, Conflict
-from webapp.review.assignments import give_up, may_work, require_held
+from webapp.review.assignments import give_up, may_work, require_held, votes_of
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState
 
 NOTE_CHARS = 500
@@ -53,6 +55,8 @@ def _require_taker(item: QueueItem, to: Any, note: str) -> None:
         raise Conflict(f"{to} does not work this queue.")
     if item.assignments.filter(user=to, state=AssignmentState.DECIDED).exists():
         raise Conflict(f"{to} decided on this item already.")
+    if QueueItem.objects.filter(pk=item.pk, gold__isnull=True).filter(Exists(votes_of(to, item.kind))).exists():
+        raise Conflict(f"{to} decided on this already, in another queue or on its own page.")
 
 
 def _give_to(item: QueueItem, by: Any, to: Any, note: str) -> None:
