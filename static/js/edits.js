@@ -68,17 +68,13 @@
   }
 
   /* What cannot be saved as it is kept may be mended by what is typed now. */
-  document.addEventListener("input", (event) => {
-    for (const button of event.target.closest("form[data-edit]")?.querySelectorAll("[data-until-typed]") || []) {
-      button.disabled = false;
-    }
-  });
-
+  function allowSaving(field, allowed) {
+    const buttons = field.closest("form[data-edit]")?.querySelectorAll("[data-until-typed]") || [];
+    for (const button of buttons) button.disabled = !allowed;
+  }
+  document.addEventListener("input", (event) => allowSaving(event.target, true));
   document.addEventListener("htmx:afterSettle", (event) => {
-    if (event.target.id !== "edit-kept" || !event.target.hasAttribute("data-faulty")) return;
-    for (const button of event.target.closest("form[data-edit]")?.querySelectorAll("[data-until-typed]") || []) {
-      button.disabled = true;
-    }
+    if (event.target.matches("#edit-kept[data-faulty]")) allowSaving(event.target, false);
   });
 
   let editors = [];

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db.models import Model, QuerySet
 from django.urls import reverse
 
@@ -86,12 +88,7 @@ def subject_title(subject: Model) -> str:
 
 def find_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
     """The object as it is. Raises NotFound."""
-    rows: dict[str, QuerySet[Task] | QuerySet[Tool] | QuerySet[Trajectory]] = {
-        ReviewKind.TASK: Task.objects.select_related("current__scenario").defer("current__record"),
-        ReviewKind.TOOL: Tool.objects.select_related("version").defer("version__record"),
-        ReviewKind.TRAJECTORY: Trajectory.objects.select_related("revision__scenario").defer("record", "matrix"),
-    }
-    found = rows[kind].filter(pk=pk).first()
+    found: Task | Tool | Trajectory | None = _rows(kind).filter(pk=pk).first()
     if found is None:
         raise NotFound(MISSING[ReviewKind(kind)])
     return found
@@ -99,10 +96,14 @@ def find_subject(kind: str, pk: int) -> Task | Tool | Trajectory:
 
 def require_subject(kind: str, pk: int) -> None:
     """Raises NotFound: there is no such object."""
-    models: dict[str, type[Task | Tool | Trajectory]] = {
-        ReviewKind.TASK: Task,
-        ReviewKind.TOOL: Tool,
-        ReviewKind.TRAJECTORY: Trajectory,
-    }
-    if not models[kind]._default_manager.filter(pk=pk).exists():
+    if not _rows(kind).filter(pk=pk).exists():
         raise NotFound(MISSING[ReviewKind(kind)])
+
+
+def _rows(kind: str) -> QuerySet[Any]:
+    """The objects of a kind with what they stand on, without big columns."""
+    if kind == ReviewKind.TASK:
+        return Task.objects.select_related("current__scenario").defer("current__record")
+    if kind == ReviewKind.TOOL:
+        return Tool.objects.select_related("version").defer("version__record")
+    return Trajectory.objects.select_related("revision__scenario").defer("record", "matrix")
