@@ -110,6 +110,24 @@
     typed += 1;
     if (form.matches("[data-keeps]")) keepSoon(form);
   });
+  /* What is sent while a keep is under way would name the draft as it was before that: it waits, and goes then. */
+  let asked = 0;
+  let waits = null;
+  document.addEventListener("submit", (event) => {
+    if (!event.target.matches("form[data-edit]") || !asked) return;
+    event.preventDefault();
+    event.stopImmediatePropagation();
+    waits = { form: event.target, by: event.submitter };
+  }, true);
+  document.addEventListener("htmx:beforeRequest", (event) => { if (ofDraft(event)) asked += 1; });
+  document.addEventListener("htmx:afterRequest", (event) => {
+    if (!ofDraft(event)) return;
+    asked = Math.max(0, asked - 1);
+    if (asked || !waits) return;
+    const { form, by } = waits;
+    waits = null;
+    if (form.isConnected) form.requestSubmit(by?.isConnected ? by : undefined);
+  });
   document.addEventListener("submit", (event) => { if (ofDraft(event)) kept = typed; });
   document.addEventListener("htmx:beforeRequest", (event) => { if (ofDraft(event)) sent = typed; });
   document.addEventListener("htmx:beforeOnLoad", (event) => {
