@@ -85,14 +85,18 @@ def test_a_tracker_that_workers_lack_is_warned_of() -> None:
     def said() -> list[str]:
         return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "tracker_missing"]
 
+    def able() -> tuple[str, ...]:
+        return preflight(asks(row, changes=changes)).queue.able
+
     worker(name="untold")
-    assert said() == []
     worker(name="bare", software={"torch": "2"})
-    assert "Of 2 workers that could take the job, 1 (bare)" in said()[0]
+    assert (said(), able()) == ([], ("untold",)), "one that tells nothing is given it"
     Worker.objects.filter(name="untold").update(software={"torch": "2"})
-    assert "No worker that could take the job has the package wandb" in said()[0]
+    assert "The package wandb, which its numbers are reported to, is not installed at bare, untold" in said()[0]
+    assert "`pip install wandb`" in said()[0]
+    assert able() == ()
     Worker.objects.update(software={"wandb": "0.26"})
-    assert said() == []
+    assert (said(), able()) == ([], ("bare", "untold"))
 
 
 def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
