@@ -197,11 +197,12 @@ C = TypeVar("C", bound=Supervised | Reinforcement)
 
 
 def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str = "transformers") -> C:
-    """The configuration with what is `auto` decided for `gpus` GPUs of `memory` bytes each (0 GPUs: the CPU)."""
-    kept = "on" if gpus else "off"
+    """The configuration with what is `auto` decided for `gpus` GPUs of `memory` bytes each (0 GPUs: the CPU
+    with so much main memory)."""
     told: dict[str, Any] = {}
     if config.hardware.gradient_checkpointing == "auto":
-        told["gradient_checkpointing"] = kept
+        plain = rank_memory(shape, _with(config, gradient_checkpointing="off"), gpus, engine)
+        told["gradient_checkpointing"] = "on" if gpus or plain.bytes > USABLE * memory else "off"
     if config.hardware.sharding == "auto":
         told["sharding"] = "copies"
         if gpus > 1 and rank_memory(shape, _with(config, **told), gpus, engine).bytes > USABLE * memory:

@@ -30,7 +30,7 @@ def test_who_can_take_a_job_leaves_out_gpus_without_room_and_names_processors() 
 
 
 def test_memory_of_a_worker_without_a_gpu_is_its_main_memory() -> None:
-    """A CPU computes in float32 and keeps each layer's activations; the demo's model fits any."""
+    """A CPU computes in float32, and keeps each layer's activations where they fit; the demo's model fits any."""
     name, row = "Qwen/Qwen3-4B", frozen(lessons())
     worker(0, 0, name="box", model_names=[name], main_memory_mib=24 * 1024)
     found = preflight(asks(row, "supervised", model=name))
@@ -45,6 +45,12 @@ def test_memory_of_a_worker_without_a_gpu_is_its_main_memory() -> None:
     assert adapters.memory is not None
     assert adapters.memory.fits
     assert 16_000_000_000 <= adapters.memory.parts["weights"] < 17_000_000_000, "float32, where GPUs keep 16 bits"
+    small = "Qwen/Qwen3-0.6B"
+    Worker.objects.update(model_names=[name, small])
+    for length, parts in ((512, "kept"), (32_768, "computed again")):
+        tried = preflight(asks(row, "supervised", model=small, changes={"max_length": length})).memory
+        assert tried is not None
+        assert tried.fits, f"activations are {parts}"
     demo = preflight(asks(row, "supervised"))
     assert demo.memory is not None
     assert (demo.memory.fits, demo.queue.able) == (True, ("box",))

@@ -1,12 +1,14 @@
-"""How much main memory a process may use, by its control groups of both versions."""
+"""How much main memory a process may use, by its control groups of both versions, and what a trainer makes of it."""
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 
 import pytest
 
+from training.config import Supervised
 from training.main_memory import main_memory
 
 
@@ -31,3 +33,17 @@ def test_main_memory_is_the_computers_or_what_a_control_group_allows(
         (tmp_path / "mount" / name).write_text(text + "\n")
     whole = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     assert main_memory(told, tmp_path / "mount") == (limit or whole)
+
+
+@pytest.mark.parametrize(("memory", "decided"), [(64 << 30, "off"), (16 << 20, "on"), (0, "off")])
+def test_a_trainer_on_a_cpu_keeps_activations_where_they_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, decided: str
+) -> None:
+    from training.placement import model_placement  # brings torch
+
+    shape = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128}
+    (tmp_path / "config.json").write_text(json.dumps(shape))
+    monkeypatch.setattr(model_placement.torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(model_placement, "main_memory", lambda: memory)
+    placed = model_placement.decided_here(str(tmp_path), Supervised(max_length=64), "transformers")
+    assert placed.hardware.gradient_checkpointing == decided

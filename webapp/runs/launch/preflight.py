@@ -310,7 +310,8 @@ def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
     elif memory.gpus:
         message += "No setting makes it fit, nor do more GPUs of this size: take a smaller model, or shorter sequences."
     else:
-        message += "No setting makes it fit: take a worker with GPUs or more memory, or a smaller model."
+        message += "No setting makes it fit: take a worker with GPUs or more memory, a smaller model, or shorter "
+        message += "sequences."
     asked.warn("changes.hardware.sharding", "too_large", message)
 
 
