@@ -1,4 +1,5 @@
-"""Memory of a job on each GPU: weights, gradients, optimiser, activations and caches, by sharding and engine. No torch.
+"""Memory of a job on each GPU, or of a worker without one: weights, gradients, optimiser, activations and caches, by
+sharding and engine. No torch.
 
 Bytes are reckoned from the model's shape; a margin (`USABLE`) stands for fragments, kernels' buffers and the driver.
 What is `auto` among a job's settings is decided here, for the trainer and for the preflight alike.
@@ -7,13 +8,13 @@ What is `auto` among a job's settings is decided here, for the trainer and for t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from training.config import Lora, Reinforcement, Supervised
 
 USABLE = 0.92
-"""Share of a GPU's memory that is planned with."""
+"""Share of a GPU's memory, or of the computer's, that is planned with."""
 SLEEPLESS = 0.3
 """vLLM stays awake while the model learns where so large a share is left to it."""
 GIB = 2**30
@@ -122,11 +123,12 @@ Config = Supervised | Reinforcement
 
 
 def rank_memory(shape: ModelShape, config: Config, gpus: int, engine: str = "transformers") -> RankMemory:
-    """Memory of each of `gpus` GPUs under a configuration whose `hardware` is decided (`decided`); what is still `auto`
-    counts as copies with activations computed again, and vLLM's share as what its weights and one attempt need."""
+    """Memory of each of `gpus` GPUs (0: of the one process on a CPU, which computes in float32 by default) under a
+    configuration whose `hardware` is decided (`decided`); what is still `auto` counts as copies with activations
+    computed again, and vLLM's share as what its weights and one attempt need."""
     hardware, tuning = config.hardware, config.tuning
-    parts = gpus if hardware.sharding == "fsdp2" else 1
-    wide = config.optimiser.precision == "fp32"
+    parts = max(1, gpus) if hardware.sharding == "fsdp2" else 1
+    wide = config.optimiser.precision == "fp32" or (not gpus and config.optimiser.precision == "auto")
     unit = 4 if wide else 2
     adapters = shape.adapter_parameters(tuning) if isinstance(tuning, Lora) else 0
     trained = adapters or shape.parameters
@@ -195,11 +197,12 @@ C = TypeVar("C", bound=Supervised | Reinforcement)
 
 
 def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str = "transformers") -> C:
-    """The configuration with what is `auto` decided for `gpus` GPUs of `memory` bytes each (0 GPUs: the CPU)."""
-    kept = "on" if gpus else "off"
+    """The configuration with what is `auto` decided for `gpus` GPUs of `memory` bytes each (0 GPUs: the CPU
+    with so much main memory)."""
     told: dict[str, Any] = {}
     if config.hardware.gradient_checkpointing == "auto":
-        told["gradient_checkpointing"] = kept
+        plain = rank_memory(shape, _with(config, gradient_checkpointing="off"), gpus, engine)
+        told["gradient_checkpointing"] = "on" if gpus or plain.bytes > USABLE * memory else "off"
     if config.hardware.sharding == "auto":
         told["sharding"] = "copies"
         if gpus > 1 and rank_memory(shape, _with(config, **told), gpus, engine).bytes > USABLE * memory:
@@ -221,9 +224,27 @@ def _with(config: Any, **changes: Any) -> Any:
     return config.model_copy(update={"hardware": config.hardware.model_copy(update=changes)})
 
 
-def fits(shape: ModelShape, config: Config, gpus: int, memory: float, engine: str = "transformers") -> bool:
-    """Whether a job fits `gpus` GPUs of `memory` bytes each, with what is `auto` decided for them."""
-    return rank_memory(shape, decided(shape, config, gpus, memory, engine), gpus, engine).bytes <= USABLE * memory
+@dataclass(frozen=True)
+class Room:
+    """`gpus` of `each` bytes, in a computer of `main` bytes (0: not known); without GPUs `each` is its main memory."""
+
+    gpus: int
+    each: float
+    main: float = 0.0
+
+    def offloaded(self, need: RankMemory) -> float:
+        """Bytes that lie in the computer's memory instead of its GPUs', for all of them."""
+        return need.computer * max(1, self.gpus)
+
+    def holds(self, need: RankMemory) -> bool:
+        """Whether what is needed is there, on each GPU and in the computer's memory."""
+        return need.bytes <= USABLE * self.each and (not self.main or self.offloaded(need) <= USABLE * self.main)
+
+
+def fits(shape: ModelShape, config: Config, room: Room, engine: str = "transformers") -> bool:
+    """Whether a job fits a worker's memory, with what is `auto` decided for it."""
+    settled = decided(shape, config, room.gpus, room.each, engine)
+    return room.holds(rank_memory(shape, settled, room.gpus, engine))
 
 
 @dataclass(frozen=True)
@@ -238,15 +259,17 @@ class Remedy:
 MOST_GPUS = 64
 
 
-def remedies(shape: ModelShape, config: Config, gpus: int, memory: float, engine: str) -> list[Remedy]:
-    """Changes each of which alone makes a job fit GPUs that it does not fit, the gentlest first; more GPUs only where
-    that many do. If none alone is enough, the first of a growing sum that is."""
-    steps = _steps(config, gpus)
-    drawn = isinstance(config, Reinforcement) and engine == "transformers"
-    if drawn and fits(shape, _with(config, vllm_sleep="auto"), gpus, memory, "vllm"):
+def remedies(shape: ModelShape, config: Config, room: Room, engine: str) -> list[Remedy]:
+    """Changes each of which alone makes a job fit a worker that it does not fit, the gentlest first; more GPUs only
+    where that many do. If none alone is enough, the first of a growing sum that is. Without GPUs, what needs none."""
+    steps = _steps(config, room.gpus)
+    drawn = room.gpus > 0 and isinstance(config, Reinforcement) and engine == "transformers"
+    if drawn and fits(shape, _with(config, vllm_sleep="auto"), room, "vllm"):
         return [Remedy("the engine vllm, which keeps no more than fits", {"engine": "vllm"})]
-    alone = [remedy for remedy, changed in steps if fits(shape, changed(config), gpus, memory, engine)]
-    more = next((n for n in (2, 4, 8, 16, 32, MOST_GPUS) if n > gpus and _spread(shape, config, n, memory, engine)), 0)
+    alone = [remedy for remedy, changed in steps if fits(shape, changed(config), room, engine)]
+    counts = [n for n in (2, 4, 8, 16, 32, MOST_GPUS) if n > room.gpus] if room.gpus else []
+    spread = _with(config, sharding="fsdp2")
+    more = next((n for n in counts if fits(shape, spread, replace(room, gpus=n), engine)), 0)
     if more:
         alone.append(Remedy(f"{more} GPUs of this size, over which the model is spread", gpus=more))
     if alone:
@@ -256,13 +279,9 @@ def remedies(shape: ModelShape, config: Config, gpus: int, memory: float, engine
         summed = changed(summed)
         words.append(remedy.words)
         changes |= remedy.changes
-        if fits(shape, summed, gpus, memory, engine):
+        if fits(shape, summed, room, engine):
             return [Remedy(" and ".join(words), changes)]
     return []
-
-
-def _spread(shape: ModelShape, config: Config, gpus: int, memory: float, engine: str) -> bool:
-    return fits(shape, _with(config, sharding="fsdp2"), gpus, memory, engine)
 
 
 def _steps(config: Config, gpus: int) -> list[tuple[Remedy, Any]]:
@@ -285,7 +304,7 @@ def _steps(config: Config, gpus: int) -> list[tuple[Remedy, Any]]:
         on_hardware("the model spread over the GPUs (FSDP2)", "sharding", "fsdp2")
     if isinstance(config, Reinforcement) and hardware.vllm_sleep == "off":
         on_hardware("vLLM asleep while the model learns", "vllm_sleep", "on")
-    if hardware.optimiser_state == "adamw" and not isinstance(config.tuning, Lora):
+    if gpus and hardware.optimiser_state == "adamw" and not isinstance(config.tuning, Lora):
         on_hardware("the optimiser's state in 8 bit", "optimiser_state", "adamw_8bit")
     if not isinstance(config.tuning, Lora):
         step("adapters (LoRA)", "tuning.kind", "lora", lambda c: c.model_copy(update={"tuning": Lora()}))

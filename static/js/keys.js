@@ -37,6 +37,8 @@
   const typing = (element) =>
     element && (element.isContentEditable || /^(INPUT|TEXTAREA|SELECT)$/.test(element.tagName)) &&
     !/^(checkbox|radio|button|submit|file)$/.test(element.type || "");
+  /* A slider takes arrows and their kin: letters belong to the page while it has the focus. */
+  const takes = (element, name) => typing(element) && !(element.type === "range" && name.length === 1);
   const named = (event) => (event.ctrlKey || event.metaKey ? "Ctrl+" : "") + (event.altKey ? "Alt+" : "") + event.key;
   const single = (key) => key.length === 1 || key.includes(" ");
 
@@ -78,7 +80,7 @@
     if (event.defaultPrevented || event.isComposing) return;
     const name = named(event);
     if (event.key === "Escape" && typing(event.target)) { event.target.blur(); return; }
-    if (document.querySelector("dialog[open]") || (typing(event.target) && !name.startsWith("Ctrl+"))) return;
+    if (document.querySelector("dialog[open]") || (takes(event.target, name) && !name.startsWith("Ctrl+"))) return;
     const found = all();
     const pair = first && event.timeStamp - firstAt < PAIR_MS ? found.get(`${first} ${name}`) : undefined;
     const binding = pair || found.get(name);

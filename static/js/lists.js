@@ -73,10 +73,10 @@
     selection();
   });
 
-  /* On a telephone a row is a card: each of its values says which column it is of. */
+  /* On a telephone a row is a card: each of its values says which column it is of; data-label of a head is a shorter name. */
   function label() {
     for (const table of document.querySelectorAll(":is(#list, .cards) table.rows")) {
-      const heads = [...table.querySelectorAll("thead th")].map((head) => (head.querySelector(".visually-hidden") ? "" : head.textContent.trim()));
+      const heads = [...table.querySelectorAll("thead th")].map((head) => head.dataset.label ?? (head.querySelector(".visually-hidden") ? "" : head.textContent.trim()));
       for (const row of table.querySelectorAll("tbody tr")) {
         [...row.cells].forEach((cell, at) => {
           if (cell.tagName === "TD" && heads[at]) cell.dataset.label = heads[at];

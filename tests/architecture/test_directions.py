@@ -26,10 +26,20 @@ FLOORS: list[set[str]] = [
     {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}
-WEBAPP_MAY_OF_TRAINING = {"config", "dataset", "examples", "job", "memory", "metrics", "presets", "sampler"}
+WEBAPP_MAY_OF_TRAINING = {
+    "config",
+    "dataset",
+    "examples",
+    "job",
+    "main_memory",
+    "memory",
+    "metrics",
+    "presets",
+    "sampler",
+}
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},
-    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "memory"},
+    {"presets", "dataset", "metrics", "schedule", "sampler", "rewards", "job", "lifeline", "memory", "main_memory"},
     {"worker", "examples", "reports"},
     {"objective", "templates"},
     {"model_loader", "placement"},

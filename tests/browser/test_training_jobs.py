@@ -124,7 +124,7 @@ def test_the_form_works_without_scripts(live_site: str, chromium: Browser) -> No
     page.select_option("#id_dataset", index=1)
     page.fill("#id_epochs", "3")
     page.click("#look")
-    assert "It can start" in page.inner_text("#beside")
+    assert "It can be queued" in page.inner_text("#beside")
     page.click("#start")
     assert "/training/ftjob-" in page.url
     assert TrainingJob.objects.get().changes == {"epochs": 3.0}

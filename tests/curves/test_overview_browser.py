@@ -39,6 +39,9 @@ def test_the_overview_is_smoothed_and_put_over_tokens_by_keys(live_site: str, ch
     page.wait_for_function(f"(before) => JSON.stringify({LINE}.y) !== before", arg=str(before))
     assert page.evaluate(f"{LINE}.y") != before
     assert "smooth=0" in page.url
+    page.keyboard.press("[")
+    page.wait_for_function("() => document.querySelector('[data-small=turns] .at').textContent.startsWith('at 59')")
+    assert page.evaluate("document.activeElement.id") == "smoothing", "the slider keeps its arrows, the page its keys"
     page.focus("#axis input[value=step]")
     page.keyboard.press("ArrowRight")
     page.keyboard.press("ArrowRight")
@@ -49,8 +52,6 @@ def test_the_overview_is_smoothed_and_put_over_tokens_by_keys(live_site: str, ch
         f"() => window.Plotly && document.querySelector('.js-plotly-plot') && {LINE}.x.at(-1) > 1000"
     )
     assert page.input_value("#smoothing") == "0"
-    page.keyboard.press("[")
-    page.wait_for_function("() => document.querySelector('[data-small=turns] .at').textContent.startsWith('at 59')")
     page.focus("[data-small=turns] a")
     page.keyboard.press("Enter")
     page.wait_for_selector("#chart-turns .js-plotly-plot .scatterlayer", state="attached")

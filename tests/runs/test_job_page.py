@@ -20,6 +20,8 @@ from tests.fixtures.markup import markup
 from tests.rollouts_web.support import make_task
 from training import presets
 from webapp.accounts.models import Role
+from webapp.datasets.models import Dataset, DatasetState
+from webapp.jobs.models import Job, JobState
 from webapp.runs.curves import charts, overview
 from webapp.runs.models import (
     Checkpoint,
@@ -275,6 +277,19 @@ def test_a_job_at_its_beginning_says_what_it_waits_for(client: Client, steps: in
     job = runs_seed.training_job(steps=steps, environments=2, state=TrainingState.QUEUED if not steps else "running")
     text = page(client, job)
     assert ("No numbers yet" in text) == (steps == 0)
+
+
+def test_a_job_whose_data_is_being_made_shows_how_far_that_is(client: Client) -> None:
+    job = runs_seed.training_job(steps=0, state=TrainingState.VALIDATING)
+    made = Job.objects.create(kind="prepare_demo", queue="sandbox", title="Bring in", state=JobState.RUNNING)
+    Job.objects.filter(pk=made.pk).update(done=32, total=1_920, note="Bringing in tasks")
+    Dataset.objects.filter(pk=job.dataset_id).update(state=DatasetState.FREEZING, job=made)
+    text = page(client, job)
+    assert "32 of 1,920" in re.sub(r"<[^>]+>", "", text)
+    assert "Bringing in tasks" in text
+    assert f'href="{reverse("jobs:detail", args=[made.pk])}"' in text
+    Dataset.objects.filter(pk=job.dataset_id).update(state=DatasetState.READY)
+    assert "Bringing in tasks" not in page(client, job)
 
 
 def test_a_failed_job_says_why(client: Client) -> None:

@@ -207,7 +207,9 @@ def test_the_part_beside_says_what_differs_what_it_takes_and_the_same_by_api(
     fields = form_at(researcher, f"{NEW}?dataset={lessons.public_id}&preset=demo-sft") | {"epochs": "2"}
     page = researcher.post(PREFLIGHT, fields, headers=HTMX).content.decode()
     assert "<html" not in page
-    assert "It can start" in page
+    assert "It can be queued, and waits there until a worker comes that can take it" in page
+    runs_seed.worker("here", engines=["transformers"])
+    assert "It can start" in researcher.post(PREFLIGHT, fields, headers=HTMX).content.decode()
     assert 'href="#id_epochs"' in page
     body = json.loads(unescape(page[page.index("-d &#x27;") :]).split("'", 2)[1])
     assert body["method"] == {"type": "supervised", "supervised": {"preset": "demo-sft", "changes": {"epochs": 2.0}}}

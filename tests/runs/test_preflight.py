@@ -372,7 +372,7 @@ def test_the_queue_and_the_workers_are_counted() -> None:
     running = create_job(asks(row), user)
     TrainingJob.objects.filter(pk=running.pk).update(state=TrainingState.RUNNING, worker=busy.public_id)
     assert preflight(asks(row)).queue.model_dump() == {
-        "ahead": 1, "running": 1, "workers": 2, "idle": 1, "able": ("v", "w"), "without_gpu": ()
+        "ahead": 1, "running": 1, "workers": 2, "idle": 1, "able": ("v", "w"), "untold": ()
     }  # fmt: skip
     assert "no_worker" in warnings(preflight(asks(row, engine="vllm")))
 

@@ -22,10 +22,40 @@ def test_who_can_take_a_job_leaves_out_gpus_without_room_and_names_processors() 
     name, row = "Qwen/Qwen3-4B", frozen(lessons())
     worker(1, 24, name="small", model_names=[name])
     assert preflight(asks(row, "supervised", model=name)).queue.able == ()
+    worker(0, 0, name="cramped", model_names=[name], main_memory_mib=24 * 1024)
     worker(0, 0, name="processor", model_names=[name])
     worker(8, 80, name="large", model_names=[name])
     queue = preflight(asks(row, "supervised", model=name)).queue
-    assert (queue.able, queue.without_gpu) == (("large", "processor"), ("processor",))
+    assert (queue.able, queue.untold) == (("large", "processor"), ("processor",))
+
+
+def test_memory_of_a_worker_without_a_gpu_is_its_main_memory() -> None:
+    """A CPU computes in float32, and keeps each layer's activations where they fit; the demo's model fits any."""
+    name, row = "Qwen/Qwen3-4B", frozen(lessons())
+    worker(0, 0, name="box", model_names=[name], main_memory_mib=24 * 1024)
+    found = preflight(asks(row, "supervised", model=name))
+    assert found.memory is not None
+    assert (found.memory.gpus, found.memory.device_bytes, found.memory.fits) == (0, 24 << 30, False)
+    assert found.memory.parts["optimiser"] == 2 * found.memory.parts["weights"] == 32_000_000_000
+    message = next(w.message for w in found.warnings if w.code == "too_large")
+    assert "GiB of main memory, of 24 GiB (box), mostly for" in message
+    assert "No setting makes it fit: take a worker with GPUs or more memory" in message
+    short = {"max_length": 512, "tuning": {"kind": "lora"}, "optimiser": {"micro_batch": 1}}
+    adapters = preflight(asks(row, "supervised", model=name, changes=short))
+    assert adapters.memory is not None
+    assert adapters.memory.fits
+    assert 16_000_000_000 <= adapters.memory.parts["weights"] < 17_000_000_000, "float32, where GPUs keep 16 bits"
+    small = "Qwen/Qwen3-0.6B"
+    Worker.objects.update(model_names=[name, small])
+    for length, parts in ((512, "kept"), (32_768, "computed again")):
+        tried = preflight(asks(row, "supervised", model=small, changes={"max_length": length})).memory
+        assert tried is not None
+        assert tried.fits, f"activations are {parts}"
+    demo = preflight(asks(row, "supervised"))
+    assert demo.memory is not None
+    assert (demo.memory.fits, demo.queue.able) == (True, ("box",))
+    worker(1, 80, name="gpu", model_names=[name])
+    assert preflight(asks(row, "supervised", model=name)).memory.workers[0].worker == "gpu"
 
 
 @pytest.mark.parametrize(("told", "words"), [(97 << 30, "97 GiB"), (7 << 29, "3.5 GiB"), (40 << 20, "40 MiB")])

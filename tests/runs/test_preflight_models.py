@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import pytest
+from django.core.files.base import ContentFile
+from django.core.files.storage import default_storage
 
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, lessons, tasks
@@ -30,7 +32,7 @@ def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
 
 
 def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:
-    """The demo's model reads 1,024 tokens, and what was trained from it too; of others their worker alone knows."""
+    """The demo's model reads 1,024 tokens; of one that nobody here made its worker alone knows."""
     long = {"decoding": {"trajectory_tokens": 1_025}}
     rows, talks = frozen(tasks()), frozen(lessons())
     rl = preflight(asks(rows, changes=long))
@@ -45,20 +47,56 @@ def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:
     assert problems(turns)["changes.decoding.turn_tokens"] == "above_attempt"
 
 
+def test_the_window_of_an_earlier_jobs_model_is_read_from_its_files() -> None:
+    """Its `config.json`, also below adapters and for a job that comes after; one that cannot be read tells nothing."""
+    row, user = frozen(tasks()), pages_seed.person("researcher")
+    first = create_job(asks(row), user)
+    TrainingJob.objects.filter(pk=first.pk).update(model="mine/a-7B", state="succeeded")
+    named, over = f"ft:{first.public_id}", {"decoding": {"trajectory_tokens": 600, "turn_tokens": 64}}
+
+    def said(model: str, **more: str) -> str | None:
+        return problems(preflight(asks(row, model=model, preset="demo-rl", changes=over, **more))).get(
+            "changes.decoding.trajectory_tokens"
+        )
+
+    final = Checkpoint.objects.create(job=first, attempt=1, step=9, final=True, state=CheckpointState.READY)
+    config = CheckpointFile.objects.create(checkpoint=final, path="config.json", bytes=9, sha256="1" * 64)
+    for sha256, text in (("1" * 64, b"{"), ("2" * 64, b'{"max_position_embeddings": "many"}')):
+        stored = default_storage.save("checkpoints/config", ContentFile(text))
+        CheckpointFile.objects.filter(pk=config.pk).update(stored=stored, sha256=sha256)
+        assert said(named) is None
+    stored = default_storage.save("checkpoints/config", ContentFile(b'{"max_position_embeddings": 512}'))
+    CheckpointFile.objects.filter(pk=config.pk).update(stored=stored, sha256="3" * 64)
+    assert said(named) == "above_window"
+    assert said("after", after=first.public_id) == "above_window"
+    adapters = Checkpoint.objects.create(job=first, attempt=1, step=5, state=CheckpointState.READY)
+    CheckpointFile.objects.create(checkpoint=adapters, path="adapter_config.json", bytes=1, sha256="0" * 64)
+    assert said(f"{named}:step-5") == "above_window"
+    second = create_job(
+        asks(row, model=named, preset="demo-rl", changes={"decoding": {"trajectory_tokens": 512}}), user
+    )
+    assert said("after", after=second.public_id) == "above_window", "its model is not made yet, and reads no more"
+    assert said("mine/a-7B") is None
+
+
 def test_a_tracker_that_workers_lack_is_warned_of() -> None:
     row, changes = frozen(tasks()), {"report_to": "wandb"}
 
     def said() -> list[str]:
         return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "tracker_missing"]
 
+    def able() -> tuple[str, ...]:
+        return preflight(asks(row, changes=changes)).queue.able
+
     worker(name="untold")
-    assert said() == []
     worker(name="bare", software={"torch": "2"})
-    assert "Of 2 workers that could take the job, 1 (bare)" in said()[0]
+    assert (said(), able()) == ([], ("untold",)), "one that tells nothing is given it"
     Worker.objects.filter(name="untold").update(software={"torch": "2"})
-    assert "No worker that could take the job has the package wandb" in said()[0]
+    assert "The package wandb, which its numbers are reported to, is not installed at bare, untold" in said()[0]
+    assert "`pip install wandb`" in said()[0]
+    assert able() == ()
     Worker.objects.update(software={"wandb": "0.26"})
-    assert said() == []
+    assert (said(), able()) == ([], ("bare", "untold"))
 
 
 def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:

@@ -1,8 +1,9 @@
-"""Jobs wait for a worker with room: GPUs that hold them, and the store that their shards lie in."""
+"""Jobs wait for a worker with room: memory that holds them, the package of their tracker, the store of their shards."""
 
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -11,11 +12,12 @@ from django.urls import reverse
 from tests.workers import worker_support as support
 from tests.workers.test_claims import end, upload
 from tests.workers.worker_support import API, a_worker, queued
-from training.config import Supervised
+from training.config import Reinforcement, Supervised
 from training.job import MANIFEST
 from webapp.accounts.models import AuditEntry
-from webapp.runs import matching
-from webapp.runs.models import TrainingEvent, TrainingState
+from webapp.runs import control, matching
+from webapp.runs.local import worker_process
+from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
 from webapp.workers import claims, registration
 from webapp.workers.registration import Introduction, live_candidates
 
@@ -29,7 +31,7 @@ def only_workers_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webapp.runs.candidates.SOURCES", {"workers": live_candidates})
 
 
-def with_gpu(name: str, gib: int, count: int = 1, **more: str):
+def with_gpu(name: str, gib: int, count: int = 1, **more: Any):
     devices = [{"name": "a GPU", "memory_mib": gib * 1024}] * count
     return registration.register(Introduction(name=name, devices=devices, models=[NAME], **more), support.operator())
 
@@ -71,6 +73,101 @@ def test_a_person_may_let_a_worker_try_what_the_estimate_forbids(client: Client)
     assert told is not None
     assert told.job == job.public_id
     assert AuditEntry.objects.filter(action="training.ignore_memory").count() == 1
+
+
+def test_a_worker_without_a_gpu_is_given_what_its_main_memory_holds(client: Client) -> None:
+    """By the estimate in float32, weights, gradients and AdamW of 4 billion parameters are 64 GB; the demo is small."""
+    short = Supervised(seed=7, max_length=512).model_dump(mode="json")
+    large, small = queued(model=NAME, config=short, method="supervised"), queued()
+    box = a_worker("box", models=[NAME], main_memory_mib=24 * 1024)
+    told = claims.claim(box, API)
+    assert told is not None
+    assert told.job == small.public_id
+    matching.refresh()
+    large.refresh_from_db()
+    assert "GiB of main memory, and no worker here has so much (box: 24 GiB)" in large.reason
+    assert "GPU" not in large.reason, "nothing that a worker without one could do"
+    wide = a_worker("wide", models=[NAME], main_memory_mib=256 * 1024)
+    matching.refresh()
+    large.refresh_from_db()
+    assert large.reason == ""
+    claims.goodbye(wide)
+    matching.refresh()
+    client.force_login(support.operator())
+    client.post(reverse("runs:ignore_memory", args=[large.public_id]))
+    told = claims.claim(box, API)
+    assert told is not None
+    assert told.job == large.public_id
+
+
+def test_what_is_offloaded_has_to_be_in_main_memory() -> None:
+    hardware = {"sharding": "fsdp2", "offload": True}
+    job = queued(model=NAME, config={**CONFIG, "hardware": hardware}, method="supervised")
+    assert claims.claim(with_gpu("short", 48, 2, main_memory_mib=32 * 1024), API) is None
+    matching.refresh()
+    job.refresh_from_db()
+    assert "60 GiB of main memory for what is offloaded, and no worker here has so much (short: 32 GiB)" in job.reason
+    assert claims.claim(with_gpu("long", 48, 2, main_memory_mib=96 * 1024), API) is not None
+
+
+def test_a_job_waits_for_a_worker_that_has_its_tracker(client: Client) -> None:
+    job = queued(config=Reinforcement(seed=7, report_to="trackio").model_dump(mode="json"))
+    bare = a_worker("bare", software={"torch": "2"})
+    assert claims.claim(bare, API) is None
+    matching.refresh()
+    job.refresh_from_db()
+    client.force_login(support.operator())
+    page = client.get(reverse("runs:job", args=[job.public_id])).content.decode()
+    assert "The package trackio, which its numbers are reported to, is not installed at bare" in page
+    assert "pip install trackio" in page
+    assert "act-ignore-memory" not in page, "no estimate that could be wrong"
+    claims.goodbye(bare)
+    able = a_worker("able", software={"torch": "2", "trackio": "0.3"})
+    matching.refresh()
+    job.refresh_from_db()
+    assert job.reason == ""
+    assert matching.able(job, live_candidates()) == ["able"]
+    told = claims.claim(able, API)
+    assert told is not None
+    assert told.job == job.public_id
+
+
+def test_a_worker_that_tells_nothing_of_its_software_is_given_any_tracker() -> None:
+    queued(config=Reinforcement(seed=7, report_to="wandb").model_dump(mode="json"))
+    assert claims.claim(a_worker("untold"), API) is not None
+
+
+def test_each_reason_of_several_workers_is_told(client: Client) -> None:
+    """One lacks the tracker and one the memory: either can be mended, and the latter's estimate overruled."""
+    job = queued(model=NAME, config={**CONFIG, "report_to": "wandb"}, method="supervised")
+    with_gpu("wide", 80, 8, software={"torch": "2"})
+    narrow = with_gpu("narrow", 24, software={"wandb": "0.2"})
+    matching.refresh()
+    job.refresh_from_db()
+    assert "not installed at wide" in job.reason
+    assert "(narrow: 24 GiB)" in job.reason
+    client.force_login(support.operator())
+    client.post(reverse("runs:ignore_memory", args=[job.public_id]))
+    assert claims.claim(narrow, API) is not None
+
+
+def test_the_worker_of_this_site_is_not_started_for_a_job_that_it_would_not_be_given(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_process.installation, "importable", lambda: True)
+    monkeypatch.setattr(worker_process, "has_nvidia", lambda: False)
+    monkeypatch.setattr(worker_process, "main_memory", lambda: 8 << 30)
+    monkeypatch.setattr(worker_process, "may_fetch", lambda: True)
+    job = queued(model=NAME, config=CONFIG, method="supervised")
+    assert not worker_process.is_wanted(), "it would find nothing to do, again and again"
+    control.ignore_memory(job, support.operator())
+    assert worker_process.is_wanted()
+    job.delete()
+    demo = queued()
+    assert worker_process.is_wanted()
+    monkeypatch.setattr(worker_process.importlib.util, "find_spec", lambda name: None)
+    TrainingJob.objects.filter(pk=demo.pk).update(config={**demo.config, "report_to": "trackio"})
+    assert not worker_process.is_wanted()
 
 
 def test_a_worker_whose_memory_is_not_known_takes_what_it_can_load() -> None:

@@ -13,7 +13,7 @@ Automatic = Literal["auto", "on", "off"]
 
 
 class Hardware(Frozen):
-    """What is `auto`, or 0 where 0 means that, is decided by the GPUs that the job meets (`training.memory`)."""
+    """What is `auto`, or 0 where 0 means that, is decided by the memory that the job meets (`training.memory`)."""
 
     sharding: Literal["auto", "copies", "fsdp2"] = Field(
         default="auto",
@@ -31,7 +31,8 @@ class Hardware(Frozen):
     )
     gradient_checkpointing: Automatic = Field(
         default="auto",
-        description="Activations of a layer are computed again in the backward pass instead of kept. `auto`: on GPUs.",
+        description="Activations of a layer are computed again in the backward pass instead of kept. `auto`: on GPUs, "
+        "and on a CPU whose memory is too small otherwise.",
     )
     micro_tokens: int = Field(
         default=0,

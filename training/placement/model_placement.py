@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import json
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,21 +25,22 @@ from transformers import AutoModelForCausalLM
 
 from synthesis.errors import InputError
 from training.config import Hardware
+from training.main_memory import main_memory
 from training.memory import C, decided, shape_like, shape_of
 
 SHARDED = "SHARDED_STATE_DICT"
 
 
 def decided_here(folder: str, config: C, engine: str) -> C:
-    """A job's configuration with what is `auto` decided for the GPUs of this machine and the model in a folder."""
+    """A job's configuration with what is `auto` decided for this machine's memory and the model in a folder."""
     gpus = int(os.environ.get("WORLD_SIZE", "1")) if torch.cuda.is_available() else 0
-    memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory if gpus else 1
+    memory = torch.cuda.get_device_properties(torch.cuda.current_device()).total_memory if gpus else main_memory()
     try:
         shape = shape_of(json.loads((Path(folder) / "config.json").read_bytes()))
     except (OSError, ValueError):
         shape = None
     # Without a shape nothing is known, and the loader says why.
-    return decided(shape or shape_like(0), config, gpus, float(memory), engine)
+    return decided(shape or shape_like(0), config, gpus, float(memory) or math.inf, engine)
 
 
 def placement_arguments(hardware: Hardware) -> dict[str, Any]:

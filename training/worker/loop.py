@@ -213,6 +213,7 @@ def _register(worker: WorkerProcess) -> None:
         "pid": os.getpid(),
         "version": _version(),
         "devices": machine.devices(),
+        "main_memory_mib": machine.main_memory_mib(),
         "software": machine.software(),
         "engines": machine.engines(worker.place.server),
         "models": _models(given),

@@ -12,6 +12,7 @@ from typing import Any
 
 from training.config import EngineKind
 from training.job import VllmServer, is_model_name
+from training.main_memory import main_memory
 
 PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm", "trackio", "wandb", "tensorboard")
 _QUERY = ["nvidia-smi", "--format=csv,noheader,nounits"]
@@ -52,6 +53,11 @@ def _number(text: str) -> int | None:
 def devices() -> list[dict[str, Any]]:
     """What a trainer would compute on; empty means the CPU."""
     return [{"name": gpu["name"], "memory_mib": gpu["total_mib"]} for gpu in gpus()]
+
+
+def main_memory_mib() -> int:
+    """Main memory that a trainer may use, what other programs hold of it included; 0 where the system does not say."""
+    return main_memory() >> 20
 
 
 def software() -> dict[str, str]:

@@ -17,9 +17,10 @@ from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 class Candidate:
     """A worker that a job could be given to, or (without a `worker` id) one that this site starts when a job waits.
 
-    `devices` are its GPUs' memory in MiB (0: not told), `store` is where it keeps shards of checkpoints (empty: not
-    told), `since` when it first came, `software` the names of its packages (None: not told). One
-    `beside` stands beside the site; the one that the site would start is not counted while it runs.
+    `devices` are its GPUs' memory and `main_memory` the computer's that it may use, in MiB (0: not told), `store` is
+    where it keeps shards of checkpoints (empty: not told), `since` when it first came, `software` the names of its
+    packages (None: not told). One `beside` stands beside the site; the one that the site would start is not counted
+    while it runs.
     """
 
     name: str
@@ -27,6 +28,7 @@ class Candidate:
     models: frozenset[str]
     worker: str = ""
     devices: tuple[int, ...] = ()
+    main_memory: int = 0
     store: str = ""
     since: datetime | None = None
     beside: bool = False

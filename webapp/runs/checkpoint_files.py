@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import Any
 
+from django.core.files.storage import default_storage
 from django.db.models import QuerySet
 from django.http.response import HttpResponseBase
 
@@ -129,6 +131,16 @@ def _is_adapter(checkpoint: Checkpoint) -> bool:
 def model_files(checkpoint: Checkpoint) -> list[CheckpointFile]:
     """The files of a checkpoint that make a model."""
     return [file for file in checkpoint.files.all() if not file.path.endswith(RESUME_ONLY)]
+
+
+def read_object(stored: str) -> dict[str, Any]:
+    """A JSON object in the file store; empty where none can be read there, which whoever takes the job is told."""
+    try:
+        with default_storage.open(stored, "rb") as file:
+            told = json.loads(file.read())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return told if isinstance(told, dict) else {}
 
 
 def _final(job: TrainingJob) -> Checkpoint:

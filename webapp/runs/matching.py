@@ -41,9 +41,10 @@ def takers(model: str, engine: str, here: list[Candidate]) -> list[Candidate]:
     return [candidate for candidate in able if model in candidate.models] or able
 
 
-def able(model: str, engine: str, here: list[Candidate]) -> list[str]:
+def able(job: TrainingJob, here: list[Candidate]) -> list[str]:
     """Names of the candidates that would be given a job."""
-    return [candidate.name for candidate in takers(model, engine, here)]
+    needs = needs_of(job)
+    return [one.name for one in takers(first_model(job), job.engine, here) if needs.lacking(one) is None]
 
 
 def refresh() -> int:
@@ -58,29 +59,35 @@ def refresh() -> int:
         kind = (first_model(job), job.engine)
         if kind not in known:
             known[kind] = impediment(*kind, here)
-        remark = known[kind] or _without_room(job, takers(*kind, here))
+        remark = known[kind] or _told(_without_room(job, takers(*kind, here)))
         if job.reason != (remark.message if remark else ""):
             changed += _note(job, remark)
     return changed
 
 
-def _without_room(job: TrainingJob, able: list[Candidate]) -> Remark | None:
-    """Why none of the candidates has room for a job; None where one has. Of several the first one's reason."""
-    needs, reason = needs_of(job), None
+def _without_room(job: TrainingJob, able: list[Candidate]) -> list[Remark]:
+    """Why none of the candidates has room for a job, each sort of reason once; nothing where one has."""
+    needs, reasons = needs_of(job), dict[str, Remark]()
     for candidate in able:
         lacking = needs.lacking(candidate)
         if lacking is None:
-            return None
-        reason = reason or lacking
-    return reason
+            return []
+        reasons.setdefault(lacking.code, lacking)
+    return list(reasons.values())
+
+
+def _told(reasons: list[Remark]) -> Remark | None:
+    """Several reasons as one; the first one's code."""
+    words = " ".join(reason.message for reason in reasons)
+    return reasons[0].model_copy(update={"message": words}) if reasons else None
 
 
 def kept_by_memory(job: TrainingJob) -> bool:
-    """Whether a queued job waits because its estimate of memory is above what workers here have, and for that alone."""
+    """Whether a queued job waits because its estimate of memory is above what a worker here has, and for that alone."""
     if job.state != TrainingState.QUEUED or not job.reason:
         return False
-    lacking = _without_room(job, takers(first_model(job), job.engine, candidates()))
-    return lacking is not None and lacking.code == TOO_LARGE
+    reasons = _without_room(job, takers(first_model(job), job.engine, candidates()))
+    return any(reason.code == TOO_LARGE for reason in reasons)
 
 
 @transaction.atomic

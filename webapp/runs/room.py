@@ -1,20 +1,21 @@
-"""Room for a job at a worker: memory of its GPUs, and the store that the job's last checkpoint lies in."""
+"""Room for a job at a worker: its memory, the package of the job's tracker, and where its last checkpoint lies."""
 
 from __future__ import annotations
 
 import functools
 import json
 from dataclasses import dataclass
+from typing import Any
 
-from django.core.files.storage import default_storage
 from pydantic import ValidationError
 
 from training.config import read_config
 from training.job import MANIFEST
 from webapp.runs.candidates import Candidate
-from webapp.runs.checkpoint_files import last_checkpoint
-from webapp.runs.launch.job_lookup import Remark, base_of
-from webapp.runs.launch.memory import Memory, memory_of
+from webapp.runs.checkpoint_files import last_checkpoint, read_object
+from webapp.runs.launch import trackers
+from webapp.runs.launch.job_lookup import Remark, ResolvedJob, base_of
+from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.models import CheckpointFile, TrainingJob
 
 LARGEST_MANIFEST = 64 * 1024 * 1024
@@ -24,13 +25,15 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs of a worker. `store` is where the shards that it goes on from lie; empty: none do. With
-    `despite_memory` a person said that the estimate of its memory shall keep it from no worker."""
+    """What a job needs of a worker. `store` is where the shards that it goes on from lie (empty: none do), `tracker`
+    whose package reports its numbers. With `despite_memory` a person said that the estimate of its memory shall keep it
+    from no worker."""
 
     base: str
     config: str
     engine: str
-    store: str
+    store: str = ""
+    tracker: str = trackers.NONE
     despite_memory: bool = False
 
     def lacking(self, candidate: Candidate) -> Remark | None:
@@ -41,15 +44,17 @@ class Needs:
                 f"own there: start one with --checkpoints {self.store[:300]}."
             )
             return Remark(param="", code="shards_elsewhere", message=message)
-        if self.despite_memory:
+        if trackers.lacks(candidate, self.tracker):
+            return trackers.missing(self.tracker, [candidate.name], "create the job anew with report_to = none")
+        if self.despite_memory or room_at(candidate) is None:
             return None
-        memory = _memory(self.base, self.config, self.engine, candidate.devices) if candidate.devices else None
-        if memory is None or memory.fits or not memory.workers:
+        memory = _memory(self.base, self.config, self.engine, candidate.devices, candidate.main_memory)
+        if memory is None or memory.fits:
             return None
-        gpus = f"each of {memory.gpus} GPUs" if memory.gpus > 1 else "one GPU"
+        needed, where, there = memory.tightest
         message = (
-            f"By the estimate the job needs {memory.bytes / _GIB:.0f} GiB on {gpus}, and no worker here has so much "
-            f"({candidate.name}: {memory.device_bytes / _GIB:.0f} GiB): it waits until one comes that has."
+            f"By the estimate the job needs {needed / _GIB:.0f} GiB {where}, and no worker here has so much "
+            f"({candidate.name}: {there / _GIB:.0f} GiB): it waits until one comes that has."
         )
         if memory.remedies:
             message += f" It would fit with {'; or with '.join(memory.remedies)}: as a job of its own."
@@ -59,7 +64,20 @@ class Needs:
 
 def needs_of(job: TrainingJob) -> Needs:
     """What a job's next attempt needs."""
-    return Needs(base_of(job), json.dumps(job.config, sort_keys=True), job.engine, _store(job), job.despite_memory)
+    tracker = str(job.config.get("report_to") or trackers.NONE)
+    return Needs(base_of(job), _text(job.config), job.engine, _store(job), tracker, job.despite_memory)
+
+
+def needs_of_new(asked: ResolvedJob) -> Needs | None:
+    """What a job that is not created yet will need; None where its configuration does not fit."""
+    if asked.config is None:
+        return None
+    tracker = getattr(asked.config, "report_to", trackers.NONE)
+    return Needs(asked.base, _text(asked.config.model_dump(mode="json")), asked.new.engine, tracker=tracker)
+
+
+def _text(config: dict[str, Any]) -> str:
+    return json.dumps(config, sort_keys=True)
 
 
 def _store(job: TrainingJob) -> str:
@@ -76,19 +94,15 @@ def _readable(file: CheckpointFile | None) -> bool:
 @functools.lru_cache(maxsize=256)
 def _told(stored: str, sha256: str) -> str:
     """The store that a manifest names; empty where it cannot be read, which whoever takes the job is told."""
-    try:
-        with default_storage.open(stored, "rb") as file:
-            told = json.loads(file.read())
-    except (OSError, ValueError, RecursionError):
-        return ""
-    store = told.get("store") if isinstance(told, dict) else None
+    store = read_object(stored).get("store")
     return store if isinstance(store, str) else ""
 
 
 @functools.lru_cache(maxsize=1024)
-def _memory(base: str, config: str, engine: str, devices: tuple[int, ...]) -> Memory | None:
+def _memory(base: str, config: str, engine: str, devices: tuple[int, ...], main_memory: int) -> Memory | None:
     try:
         asked = read_config(json.loads(config))
     except (ValidationError, ValueError):
         return None
-    return memory_of(base, asked, engine, [Candidate("", (engine,), frozenset(), devices=devices)])[0]
+    alone = Candidate("", (engine,), frozenset(), devices=devices, main_memory=main_memory)
+    return memory_of(base, asked, engine, [alone])[0]

@@ -14,10 +14,11 @@ from webapp.runs.models import Checkpoint, TrainingJob
 class Worker(models.Model):
     """A process that carries training jobs out. Beside the web app or far away: all it has is address and token.
 
-    `devices` are `{name, memory_mib}`, `software` versions by name, `model_names` what it can load (`*`: it may fetch
-    any), `store` where it keeps shards of checkpoints, `usage` what its last heartbeat said: `{memory_mib,
-    gpus: [{name, used_mib, total_mib, utilisation}]}`. One `beside` was started by this installation's own queue. One
-    that `serves` puts so many models at once behind a server, and trains nothing.
+    `devices` are `{name, memory_mib}`, `main_memory_mib` what it may use of the computer's memory (0: not told),
+    `software` versions by name, `model_names` what it can load (`*`: it may fetch any), `store` where it keeps shards
+    of checkpoints, `usage` what its last heartbeat said: `{memory_mib, gpus: [{name, used_mib, total_mib,
+    utilisation}]}`. One `beside` was started by this installation's own queue. One that `serves` puts so many models at
+    once behind a server, and trains nothing.
     """
 
     public_id = public_id_field("wk")
@@ -26,6 +27,7 @@ class Worker(models.Model):
     pid = models.PositiveIntegerField(default=0)
     version = models.CharField(max_length=40, blank=True)
     devices = OrderedJSONField(default=list)
+    main_memory_mib = models.PositiveBigIntegerField(default=0)
     software = OrderedJSONField(default=dict)
     engines = OrderedJSONField(default=list)
     model_names = OrderedJSONField(default=list)

@@ -19,6 +19,11 @@ from webapp.workers.models import Worker
 FORGOTTEN = timedelta(days=1)
 """A worker that fell silent stands among those that are here for so long, marked as lost."""
 AT_ONCE = 500
+COLUMNS = (
+    "public_id", "name", "engines", "model_names", "devices", "main_memory_mib", "store", "beside", "software",
+    "created_at",
+)  # fmt: skip
+"""What a candidate is made of."""
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,7 @@ class Introduction:
     pid: int = 0
     version: str = ""
     devices: list[dict[str, Any]] = field(default_factory=list)
+    main_memory_mib: int = 0
     software: dict[str, str] = field(default_factory=dict)
     engines: list[str] = field(default_factory=lambda: ["transformers"])
     models: list[str] = field(default_factory=list)
@@ -49,7 +55,7 @@ def register(about: Introduction, user: Any) -> Worker:
     silent = Q(stopped_at__isnull=False) | Q(seen_at__lt=now - alive()) | Q(pid=about.pid)
     row = own or same.filter(silent).order_by("-pk").first() or Worker(**place)
     row.pid, row.version, row.beside, row.serves = about.pid, about.version, about.beside, about.serves
-    row.devices, row.software = about.devices, about.software
+    row.devices, row.main_memory_mib, row.software = about.devices, about.main_memory_mib, about.software
     row.engines, row.model_names, row.store = about.engines, about.models, about.store
     row.usage, row.seen_at, row.stopped_at = {}, now, None
     row.save()
@@ -74,8 +80,7 @@ def live_trainers() -> QuerySet[Worker]:
 
 def live_candidates() -> list[Candidate]:
     """Live workers as candidates for a job (`webapp.runs.candidates`)."""
-    columns = ("public_id", "name", "engines", "model_names", "devices", "store", "beside", "software", "created_at")
-    return [candidate_of(row) for row in live_trainers().only(*columns).order_by("name", "pk")]
+    return [candidate_of(row) for row in live_trainers().only(*COLUMNS).order_by("name", "pk")]
 
 
 def candidate_of(row: Worker) -> Candidate:
@@ -87,6 +92,7 @@ def candidate_of(row: Worker) -> Candidate:
         models=frozenset(map(str, row.model_names)),
         worker=row.public_id,
         devices=tuple(max(0, size) for size in sizes),
+        main_memory=row.main_memory_mib,
         store=row.store,
         since=row.created_at,
         beside=row.beside,

@@ -30,9 +30,10 @@ class DeviceIn(BodyIn):
 
 
 class WorkerIn(BodyIn):
-    """Who begins to work. `models` are names of those it can load, `*` where it may fetch any; `beside`: this site's
-    own queue runs it; `serves`: so many models it serves at once, and trains nothing; `was`: the id that it had when it
-    last worked in the same folder; `store`: where it keeps shards of checkpoints."""
+    """Who begins to work. `models` are names of those it can load, `*` where it may fetch any; `main_memory_mib`: what
+    it may use of the computer's memory (0: not told); `software`: versions by name (empty: not told); `beside`: this
+    site's own queue runs it; `serves`: so many models it serves at once, and trains nothing; `was`: the id that it had
+    when it last worked in the same folder; `store`: where it keeps shards of checkpoints."""
 
     model_config = ConfigDict(
         json_schema_extra={"examples": [{"name": "box", "devices": [{"name": "H100", "memory_mib": 81559}]}]}
@@ -43,6 +44,7 @@ class WorkerIn(BodyIn):
     pid: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     version: Annotated[ShortText, Field(max_length=40)] = ""
     devices: Annotated[list[DeviceIn], Field(max_length=64)] = []
+    main_memory_mib: MiB = 0
     software: Annotated[dict[ShortText, ShortText], Field(max_length=50)] = {}
     engines: Annotated[list[EngineKind], Field(min_length=1, max_length=3)] = ["transformers"]
     models: Annotated[list[Annotated[ShortText, Field(min_length=1)]], Field(max_length=200)] = []

@@ -32,14 +32,14 @@ class Duration(Frozen):
 
 class Queue(Frozen):
     """Place in the queue behind `ahead` jobs; of `workers`, `idle` have no job and `able` could take this one; of these
-    nobody knows of those `without_gpu` whether they have the memory."""
+    nobody knows of those `untold` whether they have the memory."""
 
     ahead: int
     running: int
     workers: int
     idle: int
     able: tuple[str, ...] = ()
-    without_gpu: tuple[str, ...] = ()
+    untold: tuple[str, ...] = ()
 
 
 def parameters_of(base: str) -> tuple[int, str]:
@@ -108,7 +108,7 @@ def seconds_left(jobs: Iterable[TrainingJob]) -> dict[int, float]:
 NAMED = 20
 
 
-def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = (), without_gpu: Sequence[str] = ()) -> Queue:
+def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = (), untold: Sequence[str] = ()) -> Queue:
     """The queue before a job that is queued now, which workers of the names `able` could take."""
     here = {candidate.worker for candidate in candidates if candidate.worker}
     running = TrainingJob.objects.filter(state=TrainingState.RUNNING)
@@ -121,5 +121,5 @@ def queue_of(candidates: Sequence[Candidate], able: Sequence[str] = (), without_
         workers=len(here),
         idle=idle,
         able=tuple(able[:NAMED]),
-        without_gpu=tuple(without_gpu[:NAMED]),
+        untold=tuple(untold[:NAMED]),
     )

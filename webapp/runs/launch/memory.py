@@ -1,4 +1,4 @@
-"""Memory of a training job: what each GPU needs, by strategy, which workers have it, and what would make it fit."""
+"""Memory of a training job: what it needs, by strategy, which workers have it, and what would make it fit."""
 
 from __future__ import annotations
 
@@ -6,31 +6,36 @@ from collections.abc import Sequence
 
 from synthesis.contracts import Frozen
 from training.config import EvaluationJob, JobConfig
-from training.memory import GIB, USABLE, ModelShape, decided, rank_memory, remedies, shape_like
+from training.memory import GIB, ModelShape, RankMemory, Room, decided, rank_memory, remedies, shape_like
 from webapp.runs.candidates import Candidate
 from webapp.runs.launch.estimates import parameters_of
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT
 
 ASSUMED = 80 * GIB
-"""A GPU's memory where no worker here has one."""
+"""A GPU's memory where no worker here tells of any memory."""
 SHOWN = 12
 _DEMO = ModelShape(1_000_000, 4, 128, 256, 4, 2, 32, 1_000)
 
 
 class WorkerMemory(Frozen):
-    """A worker's GPUs (`gpus` of `device_bytes` each, the smallest one counts) and what the job needs of each."""
+    """A worker's GPUs (`gpus` of `device_bytes` each, the smallest one counts) and what the job needs of each. One
+    without GPUs has its main memory as `device_bytes`. Beside GPUs `offloaded` bytes lie in main memory, of which the
+    worker may use `main_bytes` (0: not told)."""
 
     worker: str
     gpus: int
     device_bytes: int
     bytes: int
     fits: bool
+    offloaded: int = 0
+    main_bytes: int = 0
 
 
 class Memory(Frozen):
-    """Estimated memory: `bytes` are needed on each of `gpus` GPUs at the moment when most are, `parts` is what they are
-    made of there. `workers` are those that could take the job but for that; without one that has a GPU, a GPU of
-    `device_bytes` is assumed. `remedies` are changes that make the job fit, where it fits none."""
+    """Estimated memory: `bytes` are needed on each of `gpus` GPUs, or of main memory where `gpus` is 0, at the moment
+    when most are; `parts` is what they are made of there. `workers` are those that could take the job but for that;
+    without one that tells its memory, a GPU of `device_bytes` is assumed. `remedies` are changes that make the job fit,
+    where it fits none."""
 
     bytes: int
     parameters: int
@@ -42,11 +47,21 @@ class Memory(Frozen):
     fits: bool
     remedies: tuple[str, ...]
     note: str
+    offloaded: int = 0
+    main_bytes: int = 0
 
     @property
     def lines(self) -> list[tuple[str, int]]:
         """Name and bytes of each part."""
         return list(self.parts.items())
+
+    @property
+    def tightest(self) -> tuple[int, str, int]:
+        """(bytes needed, where they lie, bytes there) of the memory that is fullest."""
+        if self.main_bytes and self.offloaded / self.main_bytes > self.bytes / self.device_bytes:
+            return self.offloaded, "of main memory for what is offloaded", self.main_bytes
+        where = f"on each of {self.gpus} GPUs" if self.gpus > 1 else "on one GPU" if self.gpus else "of main memory"
+        return self.bytes, where, self.device_bytes
 
 
 def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[Candidate]) -> tuple[Memory | None, str]:
@@ -59,39 +74,69 @@ def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[C
     if not parameters:
         return None, known
     shape = _DEMO if base == DEMO_MODEL else shape_like(parameters)
-    found = [(one, len(one.devices), min(one.devices) << 20) for one in here if one.devices and min(one.devices) > 0]
-    workers = [_worker(one.name, shape, config, gpus, size, engine) for one, gpus, size in found]
-    workers.sort(key=lambda one: one.bytes / one.device_bytes)
-    gpus, size = (workers[0].gpus, workers[0].device_bytes) if workers else (1, ASSUMED)
-    if isinstance(config, EvaluationJob):
-        parts, sharding = {"weights": 4.0 * shape.parameters}, "copies"
-        fits = parts["weights"] <= USABLE * size
-        changes: tuple[str, ...] = ()
-        like = "; weights in float32, keys and values come on top"
-    else:
-        settled = decided(shape, config, gpus, size, engine)
-        need = rank_memory(shape, settled, gpus, engine)
-        parts, sharding, fits = need.parts, settled.hardware.sharding, need.bytes <= USABLE * size
-        changes = () if fits else tuple(remedy.words for remedy in remedies(shape, settled, gpus, size, engine))
-        like = "" if base == DEMO_MODEL else ", in layers like those of a Qwen3 of that size"
-    where = "" if workers else f"; no worker with a GPU is here, so one GPU of {ASSUMED // GIB} GiB is assumed"
+    workers = [_worker(one.name, shape, config, room, engine) for one in here if (room := room_at(one)) is not None]
+    workers.sort(key=lambda one: (not one.fits, not one.gpus, one.bytes / one.device_bytes))
+    best = workers[0] if workers else _worker("", shape, config, Room(1, ASSUMED), engine)
+    room = Room(best.gpus, best.device_bytes, best.main_bytes)
+    sharding, need = _need(shape, config, room, engine)
+    changes: tuple[str, ...] = ()
+    if not best.fits and not isinstance(config, EvaluationJob):
+        settled = decided(shape, config, room.gpus, room.each, engine)
+        changes = tuple(remedy.words for remedy in remedies(shape, settled, room, engine))
     return Memory(
-        bytes=round(sum(parts.values())),
+        bytes=best.bytes,
         parameters=parameters,
-        gpus=gpus,
-        device_bytes=size,
+        gpus=best.gpus,
+        device_bytes=best.device_bytes,
         sharding=sharding,
-        parts={name: round(part) for name, part in parts.items()},
+        parts={name: round(part) for name, part in need.parts.items()},
         workers=tuple(workers[:SHOWN]),
-        fits=fits,
+        fits=best.fits,
         remedies=changes,
-        note=f"{known}{like}{where}",
+        note=_note(base, config, known, workers),
+        offloaded=best.offloaded,
+        main_bytes=best.main_bytes,
     ), ""
 
 
-def _worker(name: str, shape: ModelShape, config: JobConfig, gpus: int, size: int, engine: str) -> WorkerMemory:
+def room_at(candidate: Candidate) -> Room | None:
+    """The memory that a candidate tells; None where it does not."""
+    main = candidate.main_memory << 20
+    if candidate.devices:
+        each = min(candidate.devices) << 20
+        return Room(len(candidate.devices), each, main) if each > 0 else None
+    return Room(0, main, main) if main > 0 else None
+
+
+def _need(shape: ModelShape, config: JobConfig, room: Room, engine: str) -> tuple[str, RankMemory]:
+    """(sharding, memory) of a job at a worker."""
     if isinstance(config, EvaluationJob):
-        need = 4.0 * shape.parameters
+        return "copies", RankMemory({"weights": 4.0 * shape.parameters}, {})
+    settled = decided(shape, config, room.gpus, room.each, engine)
+    return settled.hardware.sharding, rank_memory(shape, settled, room.gpus, engine)
+
+
+def _worker(name: str, shape: ModelShape, config: JobConfig, room: Room, engine: str) -> WorkerMemory:
+    _, need = _need(shape, config, room, engine)
+    return WorkerMemory(
+        worker=name,
+        gpus=room.gpus,
+        device_bytes=round(room.each),
+        bytes=sum(round(part) for part in need.parts.values()),
+        fits=room.holds(need),
+        offloaded=round(room.offloaded(need)),
+        main_bytes=round(room.main),
+    )
+
+
+def _note(base: str, config: JobConfig, known: str, workers: Sequence[WorkerMemory]) -> str:
+    """What the estimate stands on, and what it leaves out."""
+    if isinstance(config, EvaluationJob):
+        like = "; weights in float32, keys and values come on top"
     else:
-        need = rank_memory(shape, decided(shape, config, gpus, size, engine), gpus, engine).bytes
-    return WorkerMemory(worker=name, gpus=gpus, device_bytes=size, bytes=round(need), fits=need <= USABLE * size)
+        like = "" if base == DEMO_MODEL else ", in layers like those of a Qwen3 of that size"
+    if not workers:
+        return f"{known}{like}; no worker here tells its memory, so one GPU of {ASSUMED // GIB} GiB is assumed"
+    if workers[0].gpus:
+        return f"{known}{like}"
+    return f"{known}{like}; torch, the sandbox and other programs of the computer come on top"

@@ -15,12 +15,13 @@ from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
-from webapp.runs.launch.memory import Memory, memory_of
+from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.launch.trackers import look_at_tracker
 from webapp.runs.launch.windows import look_at_lengths
 from webapp.runs.models import TrainingState
+from webapp.runs.room import needs_of_new
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
 
 
@@ -76,8 +77,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
     takers = matching.takers(asked.new.model, asked.new.engine, here)
     memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, takers)
-    given = _able(asked, here, memory)
-    look_at_tracker(asked, given)
+    given = _given(asked, here)
     if memory is not None:
         _look_at_memory(asked, memory)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
@@ -99,14 +99,16 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     )
 
 
-def _able(asked: ResolvedJob, here: list[Candidate], memory: Memory | None) -> list[Candidate]:
-    """Who would be given the job: not those whose GPUs have no room for it."""
-    cramped = {one.worker for one in memory.workers if not one.fits} if memory else set()
-    return [one for one in matching.takers(asked.loaded, asked.new.engine, here) if one.name not in cramped]
+def _given(asked: ResolvedJob, here: list[Candidate]) -> list[Candidate]:
+    """Who would be given the job, as claims decide: not who lacks the memory, or the package of its tracker."""
+    able, needs = matching.takers(asked.loaded, asked.new.engine, here), needs_of_new(asked)
+    given = [one for one in able if needs is None or needs.lacking(one) is None]
+    look_at_tracker(asked, able, given)
+    return given
 
 
 def _queue(asked: ResolvedJob, here: list[Candidate], able: list[Candidate], memory: Memory | None) -> Queue:
-    unknown = [one.name for one in able if not one.devices] if memory and asked.base != DEMO_MODEL else []
+    unknown = [one.name for one in able if room_at(one) is None] if memory and asked.base != DEMO_MODEL else []
     return queue_of(here, [one.name for one in able], unknown)
 
 
@@ -299,16 +301,17 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
 def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
     if memory.fits or asked.base == DEMO_MODEL:
         return
-    gpus = f"each of {memory.gpus} GPUs" if memory.gpus > 1 else "one GPU"
+    needed, where, there = memory.tightest
     whose = f" ({memory.workers[0].worker})" if memory.workers else ""
-    message = (
-        f"The job needs about {memory.bytes / 2**30:.0f} GiB on {gpus} of {memory.device_bytes / 2**30:.0f} GiB"
-        f"{whose}, mostly for {' and '.join(_largest(memory))}. "
-    )
+    mostly = f", mostly for {' and '.join(_largest(memory))}" if needed == memory.bytes else ""
+    message = f"The job needs about {needed / 2**30:.0f} GiB {where}, of {there / 2**30:.0f} GiB{whose}{mostly}. "
     if memory.remedies:
         message += f"It would fit with {'; or with '.join(memory.remedies)}."
-    else:
+    elif memory.gpus:
         message += "No setting makes it fit, nor do more GPUs of this size: take a smaller model, or shorter sequences."
+    else:
+        message += "No setting makes it fit: take a worker with GPUs or more memory, a smaller model, or shorter "
+        message += "sequences."
     asked.warn("changes.hardware.sharding", "too_large", message)
 
 

@@ -1,28 +1,39 @@
-"""Trackers of `report_to`: whether the workers that would be given a job have the package that its numbers go to."""
+"""Trackers of `report_to`: which worker has the package that a job's numbers go to, and what to say where none has."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
-from training.config import Reinforcement, Supervised
+from training.config import ReportTo
 from webapp.runs.candidates import Candidate
-from webapp.runs.launch.job_lookup import ResolvedJob
+from webapp.runs.launch.job_lookup import Remark, ResolvedJob
+
+NONE = "none"
+TRACKERS: tuple[str, ...] = tuple(name for name in get_args(get_args(ReportTo)[0]) if name != NONE)
+NAMED = 3
 
 
-def look_at_tracker(asked: ResolvedJob, able: Sequence[Candidate]) -> None:
-    """Warn of a job that fails at the worker that takes it, since its tracker's package is not there."""
-    if not isinstance(asked.config, Supervised | Reinforcement) or asked.config.report_to == "none":
-        return
-    tracker = asked.config.report_to
-    lacking = [one.name for one in able if one.software is not None and tracker not in one.software]
-    if not lacking:
-        return
-    if len(lacking) == len(able):
-        who = "No worker that could take the job has"
-    else:
-        who = f"Of {len(able)} workers that could take the job, {len(lacking)} ({lacking[0][:60]}) have not"
+def lacks(candidate: Candidate, tracker: str) -> bool:
+    """Whether a candidate told of its packages, and the tracker's is not among them."""
+    return tracker != NONE and candidate.software is not None and tracker not in candidate.software
+
+
+def missing(tracker: str, names: Sequence[str], instead: str) -> Remark:
+    """Why a job waits that these workers could take if they had its tracker's package. `instead`: what else helps."""
+    where = ", ".join(name[:60] for name in names[:NAMED])
+    if len(names) > NAMED:
+        where += f" and {len(names) - NAMED} more"
     message = (
-        f"{who} the package {tracker} that its numbers are reported to: a worker without it lets the job fail. Install "
-        f"it there (`pip install {tracker}`) and start that worker anew, or set changes.report_to to none."
+        f"The package {tracker}, which its numbers are reported to, is not installed at {where}: the job waits for a "
+        f"worker that has it. Install it there (`pip install {tracker}`) and start that worker anew, or {instead}."
     )
-    asked.warn("changes.report_to", "tracker_missing", message)
+    return Remark(param="changes.report_to", code="tracker_missing", message=message)
+
+
+def look_at_tracker(asked: ResolvedJob, able: Sequence[Candidate], given: Sequence[Candidate]) -> None:
+    """Warn of a job that is given to nobody while some of those `able` to do it lack its tracker's package."""
+    tracker = getattr(asked.config, "report_to", NONE)
+    names = [one.name for one in able if lacks(one, tracker)]
+    if names and not given:
+        asked.warnings.append(missing(tracker, names, "set changes.report_to to none"))

@@ -1,21 +1,68 @@
-"""Windows of models: what a job may not ask of a sequence, where its model's window is known before it is loaded."""
+"""Windows of models: what a job may not ask of a sequence, where its model's window is known before it is loaded.
+
+The demo's is known, and of what a job here began with or made the `config.json` among its checkpoints' files tells it:
+training changes no window. Of other models the worker alone reads the configuration.
+"""
 
 from __future__ import annotations
 
+import functools
+
 from training.config import Decoding, EvaluationJob, Reinforcement, Supervised
 from training.examples.words import WINDOW
+from webapp.runs.checkpoint_files import read_object
 from webapp.runs.launch.job_lookup import ResolvedJob
-from webapp.runs.spec import DEMO_MODEL
+from webapp.runs.models import CheckpointFile, CheckpointState, TrainingJob
+from webapp.runs.spec import AFTER, DEMO_MODEL
+
+LONGEST_CHAIN = 50
+LARGEST_CONFIG = 1024 * 1024
 
 
-def window_of(base: str) -> int | None:
-    """Tokens that a model can read at once; None where its own configuration alone knows."""
-    return WINDOW if base == DEMO_MODEL else None
+def window_of(job: TrainingJob) -> int | None:
+    """Tokens that the model which a job begins with can read at once; None where its own configuration alone knows."""
+    for _ in range(LONGEST_CHAIN):
+        if job.model == DEMO_MODEL:
+            return WINDOW
+        earlier = job.after if job.model == AFTER else _named(job.model)
+        if earlier is None:
+            return None
+        told = _of_checkpoints(earlier)
+        if told is not None:
+            return told
+        job = earlier
+    return None
+
+
+def _named(model: str) -> TrainingJob | None:
+    """The job whose model `ft:JOB` or `ft:JOB:step-N` is."""
+    if not model.startswith("ft:"):
+        return None
+    return TrainingJob.objects.filter(public_id=model.split(":")[1]).select_related("after").first()
+
+
+def _of_checkpoints(job: TrainingJob) -> int | None:
+    """By the newest of a job's whole models; adapters have no `config.json`."""
+    rows = CheckpointFile.objects.filter(checkpoint__job=job, checkpoint__state=CheckpointState.READY)
+    file = rows.filter(path="config.json", bytes__lte=LARGEST_CONFIG).exclude(stored="").order_by("-pk").first()
+    return _told(file.stored, file.sha256) if file is not None else None
+
+
+@functools.lru_cache(maxsize=256)
+def _told(stored: str, sha256: str) -> int | None:
+    """The window that a model's configuration names, as the trainer reads it; what a worker sent is hostile."""
+    config = read_object(stored)
+    inner = config.get("text_config")
+    for part in (config, inner if isinstance(inner, dict) else {}):
+        window = part.get("max_position_embeddings")
+        if isinstance(window, int) and not isinstance(window, bool) and window > 0:
+            return window
+    return None
 
 
 def look_at_lengths(asked: ResolvedJob) -> None:
     """Problems of lengths that no attempt or sequence can have: a job with them fails once its model is loaded."""
-    window = window_of(asked.base)
+    window = window_of(TrainingJob(model=asked.new.model, after=asked.after))
     if isinstance(asked.config, Supervised):
         _within(asked, "max_length", asked.config.max_length, window)
     elif isinstance(asked.config, Reinforcement | EvaluationJob):
@@ -31,7 +78,8 @@ def look_at_lengths(asked: ResolvedJob) -> None:
 
 def _within(asked: ResolvedJob, name: str, tokens: int, window: int | None) -> None:
     if window is not None and tokens > window:
+        model = asked.new.model if asked.new.model.startswith("ft:") else asked.base
         message = (
-            f"{tokens:,} tokens are more than the window of {asked.base}, which is {window:,}: lower changes.{name}."
+            f"{tokens:,} tokens are more than the window of {model[:100]}, which is {window:,}: lower changes.{name}."
         )
         asked.refuse(f"changes.{name}", "above_window", message)

@@ -20,14 +20,19 @@ from django.db import connection, transaction
 from django.utils import timezone
 
 from training.job import ANY_MODEL, may_fetch
+from training.main_memory import main_memory
 from webapp.accounts.models import Role, User
 from webapp.accounts.services import audit
 from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token, granted
 from webapp.jobs.presence import workers as celery_workers
 from webapp.runs.candidates import Candidate
+from webapp.runs.checkpoint_files import first_model
+from webapp.runs.launch.trackers import TRACKERS
 from webapp.runs.local import installation
+from webapp.runs.room import needs_of
 from webapp.runs.wakeups import GPU_QUEUE, ready_jobs
 from webapp.stack.account import die_with_parent
+from webapp.stack.install import has_nvidia
 from webapp.stack.process import identity, kill_group
 
 USERNAME = "gpu-worker"
@@ -95,18 +100,23 @@ def startable_candidates() -> list[Candidate]:
 
 
 def _candidate() -> Candidate:
+    """As the worker would introduce itself; GPUs are its own to look for, and then nothing of memory is told here."""
     vllm = ("vllm",) if importlib.util.find_spec("vllm") else ()
     models = frozenset({ANY_MODEL} if may_fetch() else ())
-    return Candidate(BESIDE, ("transformers", *vllm), models, beside=True)
+    software = frozenset(name for name in TRACKERS if importlib.util.find_spec(name))
+    main = 0 if has_nvidia() else main_memory() >> 20
+    return Candidate(BESIDE, ("transformers", *vllm), models, main_memory=main, beside=True, software=software)
 
 
 def is_wanted() -> bool:
     """Whether a job waits that a worker here could do."""
     if not installation.importable():
         return False
-    rows = ready_jobs().order_by("pk")
     candidate = _candidate()
-    return any(candidate.can_take(*wanted) for wanted in rows.values_list("model", "engine")[:AT_ONCE])
+    return any(
+        candidate.can_take(first_model(job), job.engine) and needs_of(job).lacking(candidate) is None
+        for job in ready_jobs().select_related("after").order_by("pk")[:AT_ONCE]
+    )
 
 
 def command(serves: int = 0) -> list[str]:
