@@ -36,7 +36,7 @@ LONGEST = (
     "test_every_page.py",
 )
 """Modules with tests of a minute and more, the longest first."""
-TOGETHER = {"worker_process": "processes", "site_process": "processes", "forest": "forest", "venv_python": "pip"}
+TOGETHER = {"worker_process": "processes", "site_process": "processes", "forest": "forest"}
 """Fixtures that take seconds, with the group of the quick tests that ask for one: they run in one of pytest-xdist's
 workers, which makes it once."""
 HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)

@@ -93,22 +93,22 @@ BODIES = {
 
 @pytest.mark.parametrize("what", BODIES)
 def test_hostile_bodies(admin: User, what: str) -> None:
-    """Where JSON is read, it is refused; where none is, it is not looked at."""
+    """Where JSON is read, it is refused; where none is, it is not looked at. Every other operation has a key, and over
+    the bodies each has one and none."""
     from tests.fixtures.api import program
     from webapp.api import operations
 
     caller = program(admin, "read", "review", "synthesise", "train", "worker", "admin")
     written = [one for one in operations() if {"POST", "PUT", "PATCH"} & set(one.methods)]
     assert written
-    for operation in written:
+    for number, operation in enumerate(written, list(BODIES).index(what)):
         path = operation.path.replace("{pk}", "999999").replace("{index}", "0")
-        for key in ("", "a-key"):
-            headers = {**caller.headers, **({"Idempotency-Key": key} if key else {})}
-            answer = caller.client.generic(
-                operation.methods[0], BASE + path, BODIES[what], content_type="application/json", headers=headers
-            )
-            assert answer.status_code in (400, 404, 409, 422), (path, answer.status_code, answer.content[:500])
-            problem(answer, answer.status_code)
+        headers = {**caller.headers, **({"Idempotency-Key": "a-key"} if number % 2 else {})}
+        answer = caller.client.generic(
+            operation.methods[0], BASE + path, BODIES[what], content_type="application/json", headers=headers
+        )
+        assert answer.status_code in (400, 404, 409, 422), (path, answer.status_code, answer.content[:500])
+        problem(answer, answer.status_code)
 
 
 def test_a_body_that_is_too_large(writer: Program, admin: User) -> None:

@@ -20,7 +20,6 @@ from typing import Any
 
 from tests.benchmarks.databases import own_database
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"]
 OPEN_MS = """() => {
   const paints = performance.getEntriesByName("first-contentful-paint");
   const entry = performance.getEntriesByType("navigation")[0];
@@ -65,11 +64,13 @@ def measured(
 ) -> dict[str, dict[str, list[float]]]:
     from playwright.sync_api import sync_playwright
 
+    from tests.fixtures.chromium import launched
+
     found: dict[str, dict[str, list[float]]] = {
         name: {"open": [], "step": [], "jump": []} for name in ("large", "small")
     }
     with sync_playwright() as play:
-        browser = play.chromium.launch(executable_path="/usr/bin/chromium", headless=True, args=ARGUMENTS)
+        browser = launched(play)
         page = browser.new_page(base_url=site, viewport={"width": 1440, "height": 900})
         page.goto("/account/login/")
         page.fill("[name=username]", "bench")

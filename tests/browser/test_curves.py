@@ -11,6 +11,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 from playwright.sync_api import TimeoutError as Late
+from playwright.sync_api import expect
 
 from tests.browser.checks import faults_in_all_looks
 from tests.fixtures.visitors import complaints_of, visit
@@ -254,8 +255,8 @@ def test_without_a_script_the_page_shows_numbers_and_tables(live_site: str, chro
     assert page.locator('[data-chart="reward"] .lasts dd').count() == 2
     page.locator('[data-chart="reward"] details.twin summary').click()
     page.locator('[data-chart="reward"] details.twin a').click()
-    assert page.locator("table.data tbody tr").count() == 20
+    expect(page.locator("table.data tbody tr")).to_have_count(20)
     page.goto(f"/training/{job.public_id}/")
     page.fill("#step", "7")
     page.click("#step-open")
-    assert page.url.endswith("/steps/7/")
+    page.wait_for_url("**/steps/7/")

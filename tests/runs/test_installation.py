@@ -28,6 +28,11 @@ setup(name="slow")
 """
 
 
+def with_pip(test: Callable[..., None]) -> Callable[..., None]:
+    """For tests in an environment that takes seconds to make: in one of pytest-xdist's workers."""
+    return pytest.mark.slow(pytest.mark.xdist_group("pip")(test))
+
+
 @pytest.fixture(scope="module")
 def venv_python(tmp_path_factory: pytest.TempPathFactory) -> str:
     return make_venv(tmp_path_factory.mktemp("venv"))
@@ -47,7 +52,7 @@ def quiet(line: str) -> None:
     return None
 
 
-@pytest.mark.slow
+@with_pip
 def test_packages_go_in_and_the_last_line_is_told_meanwhile(venv_python: str, shelf: Path) -> None:
     write_wheel(shelf, "heavy", needs=("light-one", "light-two"))
     write_wheel(shelf, "light-one")
@@ -70,6 +75,7 @@ def test_a_line_is_bounded_and_what_it_hides_is_visible(shelf: Path) -> None:
     assert told.count(told[-1]) > 1, "while pip is silent its last line is told again"
 
 
+@with_pip
 def test_a_constraint_keeps_what_is_here_and_says_so(venv_python: str, shelf: Path) -> None:
     write_wheel(shelf, "kept", "1.0")
     run_pip(offline(shelf, "kept"), quiet, venv_python)
@@ -83,6 +89,7 @@ def test_a_constraint_keeps_what_is_here_and_says_so(venv_python: str, shelf: Pa
     assert "greedy" not in installed(venv_python)
 
 
+@with_pip
 def test_what_the_watcher_raises_ends_pip_with_all_that_it_started(venv_python: str, shelf: Path) -> None:
     folder = shelf / "slow"
     folder.mkdir()
@@ -123,6 +130,7 @@ def test_failures_are_told_in_words_with_what_to_do(lines: list[str], expected: 
     assert expected in words(lines, 1)
 
 
+@with_pip
 @pytest.mark.parametrize("changed", [False, True], ids=["pinned", "changed"])
 def test_a_file_that_is_not_the_pinned_one_is_refused_in_words(venv_python: str, shelf: Path, changed: bool) -> None:
     """The set-up and the site say the same of it, out of what a real pip says."""
@@ -142,6 +150,7 @@ def test_a_file_that_is_not_the_pinned_one_is_refused_in_words(venv_python: str,
     assert (name in installed(venv_python)) is not changed
 
 
+@with_pip
 def test_the_set_up_installs_pins_and_ends_with_what_to_do_where_a_file_is_another(
     venv_python: str, shelf: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -158,6 +167,7 @@ def test_the_set_up_installs_pins_and_ends_with_what_to_do_where_a_file_is_anoth
     assert "light" in installed(venv_python)
 
 
+@with_pip
 def test_a_failure_of_a_real_pip_names_what_is_missing(venv_python: str, shelf: Path) -> None:
     with pytest.raises(InstallError, match=r"not to be had for this Python.*nowhere-to-be-found"):
         run_pip(offline(shelf, "nowhere-to-be-found"), quiet, venv_python)

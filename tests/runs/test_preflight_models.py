@@ -99,6 +99,21 @@ def test_a_tracker_that_workers_lack_is_warned_of() -> None:
     assert (said(), able()) == ([], ("bare", "untold"))
 
 
+@pytest.mark.parametrize(
+    ("hardware", "package"),
+    [({"optimiser_state": "adamw_8bit"}, "torchao"), ({"attention": "flash_attention_2"}, "flash-attn")],
+)
+def test_a_package_that_a_setting_needs_is_waited_for(hardware: dict[str, str], package: str) -> None:
+    asked = asks(frozen(tasks()), changes={"hardware": hardware})
+    lacking = worker(software={"torch": "2"})
+    [found] = [one for one in preflight(asked).warnings if one.code == "package_missing"]
+    assert (found.param, preflight(asked).queue.able) == (f"changes.hardware.{next(iter(hardware))}", ())
+    assert f"`pip install {package}`" in found.message
+    lacking.software = {package: "1"}
+    lacking.save()
+    assert preflight(asked).queue.able == (lacking.name,)
+
+
 def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
     """Adapters of the demo's model, which is kept nowhere, are refused at once; of a model that workers have they are
     for those workers."""

@@ -14,7 +14,9 @@ from training.config import EngineKind
 from training.job import VllmServer, is_model_name
 from training.main_memory import main_memory
 
-PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm", "trackio", "wandb", "tensorboard")
+PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm")
+OPTIONAL = ("trackio", "wandb", "tensorboard", "torchao", "flash-attn")
+"""What only some settings need; a worker that does not tell one lacks it."""
 _QUERY = ["nvidia-smi", "--format=csv,noheader,nounits"]
 
 
@@ -61,9 +63,9 @@ def main_memory_mib() -> int:
 
 
 def software() -> dict[str, str]:
-    """Versions of what training stands on, and of the trackers that numbers can be reported to."""
+    """Versions of what training stands on, and of what only some settings need."""
     versions = {"python": platform.python_version()}
-    for name in PACKAGES:
+    for name in (*PACKAGES, *OPTIONAL):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Room for a job at a worker: its memory, the package of the job's tracker, and where its last checkpoint lies."""
+"""Room for a job at a worker: its memory, the packages that the job needs, and where its last checkpoint lies."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from training.config import read_config
 from training.job import MANIFEST
 from webapp.runs.candidates import Candidate
 from webapp.runs.checkpoint_files import last_checkpoint, read_object
-from webapp.runs.launch import trackers
+from webapp.runs.launch import packages
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, base_of
 from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.models import CheckpointFile, TrainingJob
@@ -25,15 +25,15 @@ _GIB = 2**30
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job needs of a worker. `store` is where the shards that it goes on from lie (empty: none do), `tracker`
-    whose package reports its numbers. With `despite_memory` a person said that the estimate of its memory shall keep it
+    """What a job needs of a worker. `store` is where the shards that it goes on from lie (empty: none do),
+    `packages` what its settings need. With `despite_memory` a person said that the estimate of its memory shall keep it
     from no worker."""
 
     base: str
     config: str
     engine: str
     store: str = ""
-    tracker: str = trackers.NONE
+    packages: tuple[packages.Package, ...] = ()
     despite_memory: bool = False
 
     def lacking(self, candidate: Candidate) -> Remark | None:
@@ -44,8 +44,10 @@ class Needs:
                 f"own there: start one with --checkpoints {self.store[:300]}."
             )
             return Remark(param="", code="shards_elsewhere", message=message)
-        if trackers.lacks(candidate, self.tracker):
-            return trackers.missing(self.tracker, [candidate.name], "create the job anew with report_to = none")
+        for package in self.packages:
+            if packages.lacks(candidate, package):
+                instead = f"create the job anew with {package.setting} = {package.instead}"
+                return packages.missing(package, [candidate.name], instead)
         if self.despite_memory or room_at(candidate) is None:
             return None
         memory = _memory(self.base, self.config, self.engine, candidate.devices, candidate.main_memory)
@@ -64,16 +66,16 @@ class Needs:
 
 def needs_of(job: TrainingJob) -> Needs:
     """What a job's next attempt needs."""
-    tracker = str(job.config.get("report_to") or trackers.NONE)
-    return Needs(base_of(job), _text(job.config), job.engine, _store(job), tracker, job.despite_memory)
+    needed = packages.packages_of(job.config)
+    return Needs(base_of(job), _text(job.config), job.engine, _store(job), needed, job.despite_memory)
 
 
 def needs_of_new(asked: ResolvedJob) -> Needs | None:
     """What a job that is not created yet will need; None where its configuration does not fit."""
     if asked.config is None:
         return None
-    tracker = getattr(asked.config, "report_to", trackers.NONE)
-    return Needs(asked.base, _text(asked.config.model_dump(mode="json")), asked.new.engine, tracker=tracker)
+    config = asked.config.model_dump(mode="json")
+    return Needs(asked.base, _text(config), asked.new.engine, packages=packages.packages_of(config))
 
 
 def _text(config: dict[str, Any]) -> str:

@@ -16,9 +16,9 @@ from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
+from webapp.runs.launch.packages import look_at_packages
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
-from webapp.runs.launch.trackers import look_at_tracker
 from webapp.runs.launch.windows import look_at_lengths
 from webapp.runs.models import TrainingState
 from webapp.runs.room import needs_of_new
@@ -100,10 +100,10 @@ def looked_at(asked: ResolvedJob) -> Preflight:
 
 
 def _given(asked: ResolvedJob, here: list[Candidate]) -> list[Candidate]:
-    """Who would be given the job, as claims decide: not who lacks the memory, or the package of its tracker."""
+    """Who would be given the job, as claims decide: not who lacks the memory, or a package that it needs."""
     able, needs = matching.takers(asked.loaded, asked.new.engine, here), needs_of_new(asked)
     given = [one for one in able if needs is None or needs.lacking(one) is None]
-    look_at_tracker(asked, able, given)
+    look_at_packages(asked, able, given)
     return given
 
 

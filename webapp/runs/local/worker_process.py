@@ -27,7 +27,7 @@ from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token,
 from webapp.jobs.presence import workers as celery_workers
 from webapp.runs.candidates import Candidate
 from webapp.runs.checkpoint_files import first_model
-from webapp.runs.launch.trackers import TRACKERS
+from webapp.runs.launch.packages import OPTIONAL
 from webapp.runs.local import installation
 from webapp.runs.room import needs_of
 from webapp.runs.wakeups import GPU_QUEUE, ready_jobs
@@ -103,7 +103,7 @@ def _candidate() -> Candidate:
     """As the worker would introduce itself; GPUs are its own to look for, and then nothing of memory is told here."""
     vllm = ("vllm",) if importlib.util.find_spec("vllm") else ()
     models = frozenset({ANY_MODEL} if may_fetch() else ())
-    software = frozenset(name for name in TRACKERS if importlib.util.find_spec(name))
+    software = frozenset(name for name in OPTIONAL if importlib.util.find_spec(name.replace("-", "_")))
     main = 0 if has_nvidia() else main_memory() >> 20
     return Candidate(BESIDE, ("transformers", *vllm), models, main_memory=main, beside=True, software=software)
 
