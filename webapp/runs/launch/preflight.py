@@ -70,6 +70,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     look_at_lengths(asked)
+    _look_at_offload(asked)
     tokens = tokens_of(asked, facts)
     warn_of_evaluation(asked)
     here = candidates()
@@ -298,13 +299,26 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
         asked.warn("after", "waits", message)
 
 
+def _look_at_offload(asked: ResolvedJob) -> None:
+    hardware = asked.config.hardware if isinstance(asked.config, Supervised | Reinforcement) else None
+    if hardware is not None and hardware.offload and hardware.sharding == "copies":
+        message = (
+            "Only what is spread over GPUs is offloaded, and with copies nothing is: take changes.hardware.sharding "
+            "auto or fsdp2, or leave offload out."
+        )
+        asked.refuse("changes.hardware.offload", "nothing_spread", message)
+
+
 def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
-    if memory.fits or asked.base == DEMO_MODEL:
+    if memory.fits or (asked.base == DEMO_MODEL and not memory.bar):
         return
-    needed, where, there = memory.tightest
     whose = f" ({memory.workers[0].worker})" if memory.workers else ""
-    mostly = f", mostly for {' and '.join(_largest(memory))}" if needed == memory.bytes else ""
-    message = f"The job needs about {needed / 2**30:.0f} GiB {where}, of {there / 2**30:.0f} GiB{whose}{mostly}. "
+    if memory.bar:
+        message = f"{memory.bar}{whose}. "
+    else:
+        needed, where, _ = memory.tightest
+        mostly = f": mostly for {' and '.join(_largest(memory))}" if needed == memory.bytes else ""
+        message = f"The job needs about {needed / 2**30:.0f} GiB {where}{whose}, of {memory.there}{mostly}. "
     if memory.remedies:
         message += f"It would fit with {'; or with '.join(memory.remedies)}."
     elif memory.gpus:
