@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.utils import timezone
 
@@ -55,7 +57,9 @@ def test_memory_of_a_worker_without_a_gpu_is_its_main_memory() -> None:
     assert demo.memory is not None
     assert (demo.memory.fits, demo.queue.able) == (True, ("box",))
     worker(1, 80, name="gpu", model_names=[name])
-    assert preflight(asks(row, "supervised", model=name)).memory.workers[0].worker == "gpu"
+    best = preflight(asks(row, "supervised", model=name)).memory
+    assert best is not None
+    assert best.workers[0].worker == "gpu"
 
 
 @pytest.mark.parametrize(("told", "words"), [(97 << 30, "97 GiB"), (7 << 29, "3.5 GiB"), (40 << 20, "40 MiB")])
@@ -91,14 +95,14 @@ def test_vllm_in_the_trainers_process_takes_the_share_that_it_was_told() -> None
     name, row = "Qwen/Qwen3-4B", frozen(tasks())
     worker(4, 80, name="four", model_names=[name], engines=["transformers", "vllm", "vllm_server"])
 
-    def found(engine: str = "vllm", **hardware: object) -> Preflight:
+    def found(engine: str = "vllm", **hardware: Any) -> Preflight:
         sampling = {"environments": 1, "tasks": 2, "rollouts": 2}
         changes = {"sampling": sampling, "hardware": hardware}
         answer = preflight(asks(row, model=name, engine=engine, changes=changes))
         assert not answer.problems
         return answer
 
-    def told(**hardware: object) -> str:
+    def told(**hardware: Any) -> str:
         return next((w.message for w in found(**hardware).warnings if w.code == "too_large"), "")
 
     beside = found(vllm_sleep="off", vllm_share=0.3).memory

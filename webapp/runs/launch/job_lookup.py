@@ -153,10 +153,10 @@ def _find_model(asked: ResolvedJob) -> None:
         asked.refuse("model", "untrained", message)
     if model == DEMO_MODEL and asked.new.method == "reinforcement":
         message = (
-            f"{DEMO_MODEL} knows no words before it was taught some, so this job will fail: begin with supervised "
-            "training, and go on with that job's model (ft:ftjob-…, or `after`)."
+            f"{DEMO_MODEL} knows no words before it was taught some, so nothing can be learnt by trying: begin with "
+            "supervised training, and go on with that job's model (ft:ftjob-…, or `after`)."
         )
-        asked.warn("model", "untrained", message)
+        asked.refuse("model", "untrained", message)
     if model == DEMO_MODEL or not is_model_name(model):
         known = model == DEMO_MODEL
     else:
