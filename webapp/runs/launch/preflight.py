@@ -14,7 +14,7 @@ from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
-from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
+from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, origin_of, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
@@ -135,13 +135,13 @@ def sentence_of(dataset: Dataset) -> str:
 
 def _look_at_preset(asked: ResolvedJob) -> None:
     """The demo's values are for its tiny model, and no others are."""
-    own = preset_for(asked.new.method, DEMO_MODEL)
-    if asked.chosen is None or not asked.base or (asked.base == DEMO_MODEL) == (asked.preset == own):
+    own, base = preset_for(asked.new.method, DEMO_MODEL), origin_of(asked)
+    if asked.chosen is None or not base or (base == DEMO_MODEL) == (asked.preset == own):
         return
-    if asked.base == DEMO_MODEL:
+    if base == DEMO_MODEL:
         message = f"These values are not the demo's: its tiny model learns little with them. Its preset is {own}."
     else:
-        message = f"The preset {own} is made for the demo's tiny model, not for {asked.base}: take another one."
+        message = f"The preset {own} is made for the demo's tiny model, not for {base}: take another one."
     asked.warn("preset", "other_model", message)
 
 
