@@ -29,6 +29,7 @@ from jinja2 import TemplateError
 from synthesis.contracts import Message, Tool
 from synthesis.errors import EnvariumError, InputError
 from synthesis.formats.values import clean
+from synthesis.llm.wire import reply_message
 from training.config import Optimiser
 from training.engines.local import continue_all
 from training.job import SERVING_KEY
@@ -148,19 +149,8 @@ class ChatModel:
             asked.answer.set_result(made)
 
     def _spelled(self, body: Body, message: Message, made: Generation, before: int) -> dict[str, Any]:
-        told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
-        if message.reasoning:
-            told["reasoning_content"] = message.reasoning
-        if message.tool_calls:
-            told["tool_calls"] = [
-                {
-                    "id": f"call_{secrets.token_hex(6)}",
-                    "type": "function",
-                    "function": {"name": call.name, "arguments": call.raw or json.dumps(call.arguments)},
-                }
-                for call in message.tool_calls
-            ]
-        reason = "length" if made.cut else "tool_calls" if message.tool_calls else "stop"
+        told = reply_message(message)
+        reason = "length" if made.cut else "tool_calls" if "tool_calls" in told else "stop"
         return {
             "id": f"chatcmpl-{secrets.token_hex(12)}",
             "object": "chat.completion",

@@ -99,13 +99,15 @@ def shape_of(config: Mapping[str, Any]) -> ModelShape | None:
 
 @dataclass(frozen=True)
 class RankMemory:
-    """Bytes on one GPU. `held` stays throughout, `learning` and `rolling` come in turn; `engine` is vLLM's share beside
-    both, or with sleep while it draws. `computer` lies in the computer's memory instead."""
+    """Bytes on one GPU. `held` stays throughout, `learning` and `rolling` come in turn; vLLM's are held, or with sleep
+    come while it draws. `computer` lies in the computer's memory instead. `bar` is what keeps vLLM from starting,
+    however much memory there is."""
 
     held: dict[str, float]
     learning: dict[str, float]
     rolling: dict[str, float] = field(default_factory=dict)
     computer: float = 0.0
+    bar: str = ""
 
     @property
     def parts(self) -> dict[str, float]:
@@ -122,10 +124,12 @@ class RankMemory:
 Config = Supervised | Reinforcement
 
 
-def rank_memory(shape: ModelShape, config: Config, gpus: int, engine: str = "transformers") -> RankMemory:
+def rank_memory(
+    shape: ModelShape, config: Config, gpus: int, engine: str = "transformers", vllm: float = 0
+) -> RankMemory:
     """Memory of each of `gpus` GPUs (0: of the one process on a CPU, which computes in float32 by default) under a
     configuration whose `hardware` is decided (`decided`); what is still `auto` counts as copies with activations
-    computed again, and vLLM's share as what its weights and one attempt need."""
+    computed again. `vllm`: bytes that vLLM was told to take; 0: as many as its weights and one attempt need."""
     hardware, tuning = config.hardware, config.tuning
     parts = max(1, gpus) if hardware.sharding == "fsdp2" else 1
     wide = config.optimiser.precision == "fp32" or (not gpus and config.optimiser.precision == "auto")
@@ -153,21 +157,28 @@ def rank_memory(shape: ModelShape, config: Config, gpus: int, engine: str = "tra
         learning["copies in 16 bits"] = 2 * shape.parameters
     if not isinstance(config, Reinforcement):
         return RankMemory(held, learning, computer=computer)
-    return _with_rollouts(shape, config, engine, parts, unit, RankMemory(held, learning, computer=computer))
-
-
-def _with_rollouts(
-    shape: ModelShape, config: Reinforcement, engine: str, parts: int, unit: int, known: RankMemory
-) -> RankMemory:
+    known = RankMemory(held, learning, computer=computer)
+    if engine == "vllm":
+        return _beside_vllm(shape, config, gpus, vllm, known)
     if engine == "transformers":
         rolling = {"keys and values": shape.kv_bytes(_drawn(config)) * (unit / 2)}
-        if parts > 1 or not isinstance(config.tuning, Lora):
+        if parts > 1 or not adapters:
             rolling["weights while drawing"] = float(unit * shape.parameters)
-        return RankMemory(known.held, known.learning, rolling, known.computer)
-    drawing = {"vLLM": vllm_least(shape, config)}
+        known = replace(known, rolling=rolling)
+    return known
+
+
+def _beside_vllm(shape: ModelShape, config: Reinforcement, gpus: int, told: float, known: RankMemory) -> RankMemory:
+    least, spread, bar = vllm_least(shape, config), config.hardware.vllm_tensor_parallel, ""
+    if max(1, gpus) % spread:
+        there = f"{gpus} GPUs" if gpus > 1 else "one GPU" if gpus else "no GPU"
+        bar = f"vLLM spreads a copy of the model over {spread} GPUs, and groups of {spread} do not divide {there}"
+    elif told and told < least:
+        bar = f"vLLM gets {told / GIB:.1f} GiB, and its weights and one attempt need {least / GIB:.1f} GiB"
+    drawing = {"vLLM": told or least}
     if config.hardware.vllm_sleep == "on":
-        return RankMemory(known.held, known.learning, drawing, known.computer)
-    return RankMemory({**known.held, **drawing}, known.learning, {}, known.computer)
+        return replace(known, rolling=drawing, bar=bar)
+    return replace(known, held={**known.held, **drawing}, bar=bar)
 
 
 def vllm_least(shape: ModelShape, config: Reinforcement) -> float:
@@ -205,7 +216,9 @@ def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str 
         told["gradient_checkpointing"] = "on" if gpus or plain.bytes > USABLE * memory else "off"
     if config.hardware.sharding == "auto":
         told["sharding"] = "copies"
-        if gpus > 1 and rank_memory(shape, _with(config, **told), gpus, engine).bytes > USABLE * memory:
+        asked = config.hardware.vllm_share if config.hardware.vllm_sleep != "auto" else 0
+        vllm = asked * memory if asked else 0
+        if gpus > 1 and rank_memory(shape, _with(config, **told), gpus, engine, vllm).bytes > USABLE * memory:
             told["sharding"] = "fsdp2"
     config = _with(config, **told)
     if engine != "vllm" or not gpus or not isinstance(config, Reinforcement):
@@ -214,7 +227,7 @@ def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str 
     held, learning = sum(plain.held.values()), sum(plain.learning.values())
     awake = (USABLE * memory - held - learning) / memory
     if config.hardware.vllm_sleep == "auto":
-        config = _with(config, vllm_sleep="off" if awake >= SLEEPLESS else "on")
+        config = _with(config, vllm_sleep="off" if awake >= (config.hardware.vllm_share or SLEEPLESS) else "on")
     left = awake if config.hardware.vllm_sleep == "off" else (USABLE * memory - held) / memory
     share = config.hardware.vllm_share or round(min(0.9, max(0.1, left)), 2)
     return _with(config, vllm_share=share)
@@ -238,13 +251,26 @@ class Room:
 
     def holds(self, need: RankMemory) -> bool:
         """Whether what is needed is there, on each GPU and in the computer's memory."""
+        if need.bar:
+            return False
         return need.bytes <= USABLE * self.each and (not self.main or self.offloaded(need) <= USABLE * self.main)
+
+
+def settled(shape: ModelShape, config: C, room: Room, engine: str) -> C:
+    """The configuration with what is `auto` decided for a worker, but for vLLM's share, which stays as it was asked."""
+    found = decided(shape, config, room.gpus, room.each, engine)
+    return _with(found, vllm_share=config.hardware.vllm_share)
+
+
+def need_at(shape: ModelShape, config: Config, room: Room, engine: str) -> RankMemory:
+    """What a job needs of a worker, with what is `auto` decided for it."""
+    share = config.hardware.vllm_share if room.gpus else 0
+    return rank_memory(shape, settled(shape, config, room, engine), room.gpus, engine, share * room.each)
 
 
 def fits(shape: ModelShape, config: Config, room: Room, engine: str = "transformers") -> bool:
     """Whether a job fits a worker's memory, with what is `auto` decided for it."""
-    settled = decided(shape, config, room.gpus, room.each, engine)
-    return room.holds(rank_memory(shape, settled, room.gpus, engine))
+    return room.holds(need_at(shape, config, room, engine))
 
 
 @dataclass(frozen=True)
@@ -262,9 +288,10 @@ MOST_GPUS = 64
 def remedies(shape: ModelShape, config: Config, room: Room, engine: str) -> list[Remedy]:
     """Changes each of which alone makes a job fit a worker that it does not fit, the gentlest first; more GPUs only
     where that many do. If none alone is enough, the first of a growing sum that is. Without GPUs, what needs none."""
-    steps = _steps(config, room.gpus)
+    steps = _steps(config, room.gpus, engine)
     drawn = room.gpus > 0 and isinstance(config, Reinforcement) and engine == "transformers"
-    if drawn and fits(shape, _with(config, vllm_sleep="auto"), room, "vllm"):
+    unset = _with(config, vllm_sleep="auto", vllm_share=0.0, vllm_tensor_parallel=1)
+    if drawn and fits(shape, unset, room, "vllm"):
         return [Remedy("the engine vllm, which keeps no more than fits", {"engine": "vllm"})]
     alone = [remedy for remedy, changed in steps if fits(shape, changed(config), room, engine)]
     counts = [n for n in (2, 4, 8, 16, 32, MOST_GPUS) if n > room.gpus] if room.gpus else []
@@ -284,7 +311,7 @@ def remedies(shape: ModelShape, config: Config, room: Room, engine: str) -> list
     return []
 
 
-def _steps(config: Config, gpus: int) -> list[tuple[Remedy, Any]]:
+def _steps(config: Config, gpus: int, engine: str) -> list[tuple[Remedy, Any]]:
     """(remedy, what it does to a configuration), of those that change something."""
     hardware, steps = config.hardware, list[tuple[Remedy, Any]]()
 
@@ -302,7 +329,13 @@ def _steps(config: Config, gpus: int) -> list[tuple[Remedy, Any]]:
         step("8 attempts at once", "attempts.at_once", 8, _few_at_once)
     if gpus > 1 and hardware.sharding == "copies":
         on_hardware("the model spread over the GPUs (FSDP2)", "sharding", "fsdp2")
-    if isinstance(config, Reinforcement) and hardware.vllm_sleep == "off":
+    beside = isinstance(config, Reinforcement) and engine == "vllm"
+    if beside and max(1, gpus) % hardware.vllm_tensor_parallel:
+        count = next(n for n in range(hardware.vllm_tensor_parallel, 0, -1) if not max(1, gpus) % n)
+        on_hardware(f"a tensor parallel of {count} for vLLM", "vllm_tensor_parallel", count)
+    if beside and hardware.vllm_share:
+        on_hardware("what training leaves as vLLM's share (0)", "vllm_share", 0.0)
+    if beside and hardware.vllm_sleep == "off":
         on_hardware("vLLM asleep while the model learns", "vllm_sleep", "on")
     if gpus and hardware.optimiser_state == "adamw" and not isinstance(config.tuning, Lora):
         on_hardware("the optimiser's state in 8 bit", "optimiser_state", "adamw_8bit")

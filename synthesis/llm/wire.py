@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import secrets
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,9 @@ MAX_COORDINATE = 1e15
 """So that a vector's length can be told in 32 bits."""
 _THINK = re.compile(r"\s*<(think|thinking|thought)>(.*?)(?:</\1>|\Z)\s*", re.DOTALL)
 _UNOPENED = re.compile(r"\A(.*?)</(?:think|thinking)>\s*", re.DOTALL)
+UNREADABLE = "unreadable_call"
+"""Member of a reply's message that is ours: why its text was to be a call, and is none."""
+UNNAMED_CALL = "the call names no function"
 _UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
 
 
@@ -45,6 +49,27 @@ def _request_message(message: Message) -> dict[str, Any]:
         ]
         sent["content"] = message.content or None
     return sent
+
+
+def reply_message(message: Message) -> dict[str, Any]:
+    """An assistant's message as a reply holds it. Calls of which none has a name are none to any client: their text is
+    given back as content, with what was wrong as `UNREADABLE`, which `read_message` takes for the call that it was."""
+    told: dict[str, Any] = {"role": "assistant", "content": message.content or None}
+    if message.reasoning:
+        told["reasoning_content"] = message.reasoning
+    if message.tool_calls and not any(call.name for call in message.tool_calls):
+        unread = message.tool_calls[0]
+        return told | {"content": message.content or unread.raw or None, UNREADABLE: unread.error or UNNAMED_CALL}
+    if message.tool_calls:
+        told["tool_calls"] = [
+            {
+                "id": call.id or f"call_{secrets.token_hex(6)}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": call.raw or json.dumps(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    return told
 
 
 def request_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
@@ -127,6 +152,9 @@ def read_message(data: dict[str, Any]) -> Message:
     """An assistant's message: its words, its reasoning (a field, or a `<think>` block) and its calls."""
     content, thought = split_reasoning(_text(data.get("content"), "content"))
     stated = _text(data.get("reasoning_content") or data.get("reasoning"), "reasoning_content")
+    if isinstance(unread := data.get(UNREADABLE), str) and unread:
+        raw = _text(data.get("content"), "content")[:20_000]
+        return Message(role="assistant", tool_calls=(ToolCall(name="", raw=raw, error=clean(unread)[:300]),))
     listed = data.get("tool_calls")
     if not isinstance(listed, list | None):
         raise FormatError("choices[0].message.tool_calls", f"expected a list, found a {json_type(listed)}")
@@ -166,11 +194,11 @@ def _text(value: Any, place: str) -> str:
 def _call(item: Any) -> ToolCall:
     inner = item.get("function") if isinstance(item, dict) else None
     if not isinstance(inner, dict):
-        return ToolCall(name="", raw=_cut(item), error="the call names no function")
+        return ToolCall(name="", raw=_cut(item), error=UNNAMED_CALL)
     name, identity = inner.get("name"), item.get("id")
     arguments, error = read_arguments(inner.get("arguments"))
     if not isinstance(name, str) or not name:
-        name, error = "", "the call names no function"
+        name, error = "", UNNAMED_CALL
     return ToolCall(
         id=clean(identity)[:200] if isinstance(identity, str) else "",
         name=clean(name)[:200],

@@ -74,6 +74,15 @@ def test_a_rule_begins_and_ends_where_it_says(rule: str) -> None:
     assert row.message
     events = TrainingEvent.objects.filter(job=job, kind="alert").order_by("pk")
     assert [event.level for event in events] == ["warn", "info"]
+    assert events[1].message.startswith(f"Over since step {last}: ")
+
+
+def test_what_is_told_of_an_ended_alert_says_how_it_ended() -> None:
+    services.create_webhook(None, "pager", "http://127.0.0.1:9/hook")
+    job, _, _ = claimed()
+    take(job, course(lambda step: healthy(step) | CASES["kl"][0](step), range(1, 61)))
+    ended = Delivery.objects.get(type="training.alert.ended").payload["data"]["message"]
+    assert ended.startswith("Over since step 53: divergence is large. It is 0.108 nats, below 0.15 nats, after ")
 
 
 def test_the_table_above_has_every_rule_on_numbers() -> None:

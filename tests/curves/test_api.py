@@ -49,7 +49,10 @@ def test_alerts_are_listed_and_muted(caller: Program, jobs: list[TrainingJob]) -
     assert caller.post(f"/fine_tuning/alerts/{here.pk}/unmute").json()["muted"] is False
     written = list(AuditEntry.objects.order_by("pk").values_list("action", flat=True))
     assert written[-2:] == ["alert.mute", "alert.unmute"]
-    problem(caller.post("/fine_tuning/alerts/999999/mute"), 404)
+    assert "There is no alert 999999" in problem(caller.post("/fine_tuning/alerts/999999/mute"), 404)["detail"]
+    over = problem(caller.post(f"/fine_tuning/alerts/{page['data'][0]['id']}/mute"), 409)
+    assert "ended at step 9" in over["detail"]
+    assert "There is no training job" in problem(caller.get("/fine_tuning/alerts?job=ftjob-none"), 422)["detail"]
     problem(program(pages_seed.person(Role.VIEWER), "read").post(f"/fine_tuning/alerts/{here.pk}/mute"), 403)
 
 

@@ -174,6 +174,17 @@ def test_looking_without_scripts_stores_nothing_and_keeps_what_was_typed(client:
     assert not Dataset.objects.exists()
 
 
+def test_a_split_that_is_sure_to_leave_a_side_nothing_is_refused_with_its_preview(client: Client) -> None:
+    make_tasks(1, 2)
+    said = fields(client.get(NEW)) | {"unit": "environment", "test_share": "0.1", "name": "Mine"}
+    page = client.post(NEW, said)
+    assert page.status_code == 422
+    assert "Nothing is frozen yet. With this split there is nothing" in text(page)
+    assert page.context["found"].problem
+    assert fields(page)["name"] == "Mine"
+    assert not Dataset.objects.exists()
+
+
 def test_a_form_sent_twice_makes_one_dataset(client: Client) -> None:
     make_tasks(2, 2)
     said = fields(client.get(NEW))

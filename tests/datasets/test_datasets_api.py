@@ -157,10 +157,21 @@ def test_what_cannot_be_asked_for(researcher: Program, body: dict[str, Any], sta
     assert not Dataset.objects.exists()
 
 
+def test_what_is_sure_to_hold_nothing_is_refused_with_splits_that_do(researcher: Program) -> None:
+    make_tasks(1, 2)
+    said = problem(researcher.post("/datasets", {"split": {"unit": "environment", "test_share": 0.1}}), 422)
+    assert "With this split there is nothing " in said["detail"]
+    assert "1 environment at a test share of 0.1. Take one" in said["detail"]
+    assert "Take one of these instead: Split by" in said["detail"]
+    assert "Hold nothing out" in said["detail"]
+    assert not Dataset.objects.exists()
+
+
 def test_unknown_ones_and_ones_that_are_not_ready(researcher: Program) -> None:
     problem(researcher.get("/datasets/ds-unknown"), 404)
     problem(researcher.send("DELETE", "/datasets/ds-unknown"), 404)
-    made = asked(researcher)
+    make_tasks(1, 1)
+    made = asked(researcher, split={"test_share": 0})
     assert "not ready" in problem(researcher.get(f"/datasets/{made['id']}/content"), 409)["detail"]
     problem(researcher.get(f"/datasets/{made['id']}/content?side=both"), 422)
 
@@ -173,7 +184,8 @@ def test_readers_look_and_do_not_make() -> None:
 
 def test_a_post_sent_twice_makes_one(researcher: Program) -> None:
     make_tasks(1, 1)
-    first = researcher.post("/datasets", {}, **{"Idempotency-Key": "once"})
-    again = researcher.post("/datasets", {}, **{"Idempotency-Key": "once"})
+    body = {"split": {"test_share": 0}}
+    first = researcher.post("/datasets", body, **{"Idempotency-Key": "once"})
+    again = researcher.post("/datasets", body, **{"Idempotency-Key": "once"})
     assert first.json()["id"] == again.json()["id"]
     assert Dataset.objects.count() == 1

@@ -13,7 +13,7 @@ from synthesis.contracts import Message, Usage
 from synthesis.llm.chat import Reply
 from tests.fixtures import pages_seed
 from tests.fixtures.api import Program, problem, program
-from tests.runs.job_support import asks, frozen, tasks
+from tests.runs.job_support import asks, frozen, tasks, taught
 from tests.workers import worker_support as support
 from tests.workers.test_checkpoint_uploads import rollouts
 from tests.workers.worker_support import blob, claimed, line, take, values
@@ -77,6 +77,19 @@ def reported(model: str, name: str, reports: list[list[dict[str, Any]]]) -> Trai
     claims.end(job.public_id, job.attempt, AttemptEnding("done", result={"ended": "done", "evaluations": []}))
     job.refresh_from_db()
     return job
+
+
+def test_the_demos_preset_fits_what_is_served_here_of_a_model_taught_from_it(served: str) -> None:
+    own = Endpoint.objects.create(name="served here", served_here=True, model_names=[taught()])
+    held, ours = frozen(tasks(2, 2)), f"endpoint:{own.pk}/{taught()}"
+
+    def told(model: str, **more: str) -> tuple[str, set[str]]:
+        found = preflight(asks(held, "evaluation", model=model, **more))
+        return found.preset, {one.code for one in found.warnings} & {"other_model"}
+
+    assert told(ours) == told(ours, preset="demo-evaluation") == ("demo-evaluation", set())
+    assert told(served) == ("defaults", set())
+    assert told(served, preset="demo-evaluation")[1] == {"other_model"}
 
 
 def test_a_checkpoint_or_an_endpoint_is_evaluated_and_nothing_else(served: str) -> None:

@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from synthesis.contracts import Message, Tool
+from synthesis.contracts import Message, Tool, ToolCall
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.llm import Endpoint, Reply
 from synthesis.llm import client as client_module
 from synthesis.llm.client import connect
 from synthesis.llm.failures import retry_after
-from synthesis.llm.wire import read_reply, split_reasoning
+from synthesis.llm.wire import UNREADABLE, read_reply, reply_message, split_reasoning
 from tests.fixtures.llm import DROP, Script, calls, hang, html, llm_server, message, raw, refuse, say
 from tests.rollout.support import endpoint
 
@@ -207,6 +207,16 @@ def test_calls_in_any_form_are_kept_or_named_malformed() -> None:
         ("f", {}, True),
         ("", {}, True),
     ]
+
+
+def test_calls_without_a_name_are_spelled_as_text_and_read_as_the_call_that_they_were() -> None:
+    """No client is sent a call with an empty name, and an attempt that asks such a model is told of it all the same."""
+    broken = Message(role="assistant", tool_calls=(ToolCall(name="", raw="</tool_call>", error="it cannot be read"),))
+    told = reply_message(broken)
+    assert told == {"role": "assistant", "content": "</tool_call>", UNREADABLE: "it cannot be read"}
+    assert read_reply(json.dumps({"choices": [{"message": told}]})).message == broken
+    named = Message(role="assistant", tool_calls=(ToolCall(id="c", name="f", arguments={"a": 1}),))
+    assert reply_message(named)["tool_calls"][0]["function"] == {"name": "f", "arguments": '{"a": 1}'}
 
 
 def test_text_that_no_database_can_hold_is_marked() -> None:

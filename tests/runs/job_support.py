@@ -14,7 +14,8 @@ from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze
 from webapp.datasets.models import Dataset, DatasetState
 from webapp.datasets.storage import keep_folder
 from webapp.public_ids import new_id
-from webapp.runs.spec import NewJob
+from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
+from webapp.runs.spec import DEMO_MODEL, NewJob
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": {"at": 1}}}
 LESSON: dict[str, Any] = {
@@ -76,7 +77,18 @@ def frozen(rows: Sequence[Row], test_share: float = 0.0) -> Dataset:
     )
 
 
+def taught() -> str:
+    """The name of the demo's model as a job that has ended taught it."""
+    lessons_of, _ = Dataset.objects.get_or_create(public_id="ds-taught", defaults={"state": DatasetState.READY})
+    defaults = {"method": "supervised", "model": DEMO_MODEL, "dataset": lessons_of, "state": TrainingState.SUCCEEDED}
+    row, _ = TrainingJob.objects.get_or_create(public_id="ftjob-taught", defaults=defaults)
+    Checkpoint.objects.get_or_create(job=row, attempt=1, step=1, final=True, state=CheckpointState.READY)
+    return f"ft:{row.public_id}"
+
+
 def asks(dataset: Dataset | str, method: str = "reinforcement", **more: Any) -> NewJob:
-    """The demo's model on a dataset."""
+    """The demo's model on a dataset; it was taught already where it shall learn by trying."""
     ident = dataset if isinstance(dataset, str) else dataset.public_id
-    return NewJob.model_validate({"method": method, "model": "envarium-demo", "dataset": ident, **more})
+    if method == "reinforcement" and "model" not in more:
+        more["model"] = taught()
+    return NewJob.model_validate({"method": method, "model": DEMO_MODEL, "dataset": ident, **more})

@@ -119,7 +119,7 @@ def test_errors_stand_at_their_fields_and_nothing_that_was_typed_is_lost(researc
     answer = researcher.post(SUBMIT, typed)
     page = answer.content.decode()
     assert answer.status_code == 422
-    fresh = ("csrfmiddlewaretoken", "marked")
+    fresh = ("csrfmiddlewaretoken", "marked", "departed")
     assert filled(page) == typed | {name: filled(page)[name] for name in fresh}
     found = errors_of(page)
     assert set(found) == {
@@ -227,6 +227,25 @@ def test_the_part_beside_marks_fields_and_takes_marks_away_again(researcher: Cli
     page = researcher.post(PREFLIGHT, fields | {"batch": "0", "marked": "epochs"}, headers=HTMX).content.decode()
     assert set(errors_of(page)) == {"batch"}
     assert '<p class="error" id="id_epochs_error" hx-swap-oob="true"></p>' in page
+
+
+def test_heads_and_marks_of_what_differs_follow_what_is_typed(researcher: Client, lessons: Dataset) -> None:
+    fields = form_at(researcher, f"{NEW}?dataset={lessons.public_id}&preset=demo-sft")
+
+    def beside(**typed: str) -> tuple[str, str, str]:
+        """(the part, the mark of max_length, the fields that it says are marked)."""
+        page = researcher.post(PREFLIGHT, fields | typed, headers=HTMX).content.decode()
+        mark = re.search(r'id="id_max_length_departure"\s+hx-swap-oob="true"\s*>(.*?)</span>', page)
+        departed = re.search(r'name="departed" value="([^"]*)"', page)
+        return page, mark[1] if mark else "none", departed[1] if departed else "none"
+
+    page, mark, departed = beside(max_length="256")
+    assert (mark, departed) == ('the preset has <b class="mono">512</b>', "max_length")
+    assert "1 changed" in page
+    assert "longest sequence 256" in page
+    page, mark, departed = beside(max_length="512", departed=departed)
+    assert (mark, departed) == ("", "")
+    assert "1 changed" not in page
 
 
 def test_problems_that_the_services_find_stand_at_their_fields(researcher: Client, tasks: Dataset) -> None:

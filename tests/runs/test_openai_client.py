@@ -16,7 +16,7 @@ from django.utils import timezone
 from tests.fixtures import pages_seed
 from tests.fixtures.api import token_of
 from tests.fixtures.processes import ROOT
-from tests.runs.job_support import LESSON, frozen, jsonl, lessons, tasks
+from tests.runs.job_support import LESSON, frozen, jsonl, lessons, tasks, taught
 from webapp.runs.models import (
     Checkpoint,
     CheckpointState,
@@ -198,15 +198,17 @@ def test_what_is_not_there_and_what_cannot_be_done(client: openai.OpenAI) -> Non
 
 def test_a_dry_run_stores_nothing_and_repeats_do_it_once(client: openai.OpenAI) -> None:
     data = frozen(tasks(), test_share=0.3).public_id
-    asked = {"method": {"type": "reinforcement", "reinforcement": {"hyperparameters": {"eval_interval": 5}}}}
+    method = {"type": "reinforcement", "reinforcement": {"hyperparameters": {"eval_interval": 5}}}
+    asked = {"method": method, "model": taught()}
+    before = TrainingJob.objects.count()
     for how in ({"extra_body": {"dry_run": True}}, {"extra_query": {"dry_run": "true"}}):
         found = create(client, data, **asked, **how).to_dict()
         assert (found["object"], found["ok"], found["steps"]) == ("fine_tuning.preflight", True, 40)
         assert found["config"]["evaluation"]["every"] == 5
-    assert not TrainingJob.objects.exists()
+    assert TrainingJob.objects.count() == before
     once = {"extra_headers": {"Idempotency-Key": "one"}}
     assert create(client, data, **asked, **once).id == create(client, data, **asked, **once).id
-    assert TrainingJob.objects.count() == 1
+    assert TrainingJob.objects.count() == before + 1
 
 
 def test_rates_are_multiplied_and_nothing_is_said_twice(client: openai.OpenAI) -> None:

@@ -53,8 +53,9 @@ def worker(**fields: Any) -> Worker:
 
 def test_a_sound_job_has_no_problems_and_writes_nothing() -> None:
     row = frozen(tasks(), test_share=0.3)
+    asked = asks(row, changes=SMALL)
     before = (Dataset.objects.count(), TrainingJob.objects.count(), TrainingEvent.objects.count(), Job.objects.count())
-    found = preflight(asks(row, changes=SMALL))
+    found = preflight(asked)
     assert found.ok, found.problems
     assert found.steps == 40
     assert "held out; split by task" in found.sentence
@@ -113,15 +114,15 @@ def test_weights_of_nothing_do_not_count_as_environments() -> None:
     assert "It has 1 more" in found.problems[0].message
 
 
-def test_a_weight_of_an_unknown_environment_and_an_untaught_model_are_warned_of() -> None:
+def test_a_weight_of_an_unknown_environment_is_warned_of_and_an_untaught_model_refused() -> None:
     row = frozen(lessons())
     found = preflight(asks(row, "supervised", changes={"mixture": {"environments": {"e0": 2, "e00": 2}}}))
     assert found.ok
     assert "unknown_environment" in warnings(found)
     assert "'e00'" in next(one.message for one in found.warnings if one.code == "unknown_environment")
     assert "unknown_environment" not in warnings(preflight(asks(row, "supervised")))
-    assert "untrained" in warnings(preflight(asks(frozen(tasks()))))
-    assert "untrained" not in warnings(preflight(asks(row, "supervised")))
+    assert problems(preflight(asks(frozen(tasks()), model="envarium-demo"))) == {"model": "untrained"}
+    assert problems(preflight(asks(row, "supervised"))) == {}
 
 
 def test_a_dataset_that_is_not_usable() -> None:

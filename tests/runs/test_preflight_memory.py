@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from django.utils import timezone
 
-from tests.runs.job_support import asks, frozen, lessons
-from webapp.runs.launch.preflight import preflight
+from tests.runs.job_support import asks, frozen, lessons, tasks
+from webapp.runs.launch.preflight import Preflight, preflight
 from webapp.templatetags.show import memory
 from webapp.workers.models import Worker
 
@@ -38,7 +40,7 @@ def test_memory_of_a_worker_without_a_gpu_is_its_main_memory() -> None:
     assert (found.memory.gpus, found.memory.device_bytes, found.memory.fits) == (0, 24 << 30, False)
     assert found.memory.parts["optimiser"] == 2 * found.memory.parts["weights"] == 32_000_000_000
     message = next(w.message for w in found.warnings if w.code == "too_large")
-    assert "GiB of main memory, of 24 GiB (box), mostly for" in message
+    assert "GiB of main memory (box), of 24 GiB, of which 92% count: mostly for" in message
     assert "No setting makes it fit: take a worker with GPUs or more memory" in message
     short = {"max_length": 512, "tuning": {"kind": "lora"}, "optimiser": {"micro_batch": 1}}
     adapters = preflight(asks(row, "supervised", model=name, changes=short))
@@ -55,7 +57,9 @@ def test_memory_of_a_worker_without_a_gpu_is_its_main_memory() -> None:
     assert demo.memory is not None
     assert (demo.memory.fits, demo.queue.able) == (True, ("box",))
     worker(1, 80, name="gpu", model_names=[name])
-    assert preflight(asks(row, "supervised", model=name)).memory.workers[0].worker == "gpu"
+    best = preflight(asks(row, "supervised", model=name)).memory
+    assert best is not None
+    assert best.workers[0].worker == "gpu"
 
 
 @pytest.mark.parametrize(("told", "words"), [(97 << 30, "97 GiB"), (7 << 29, "3.5 GiB"), (40 << 20, "40 MiB")])
@@ -84,3 +88,42 @@ def test_memory_says_which_worker_fits_and_what_would_make_it_fit() -> None:
     assert any("nor do more GPUs" in w.message for w in long.warnings), (
         "what one sequence needs is on one GPU, however many there are"
     )
+
+
+def test_vllm_in_the_trainers_process_takes_the_share_that_it_was_told() -> None:
+    """0.9 of 80 GiB beside training cannot fit, 0.05 holds no weights of 4 billion; another server takes nothing."""
+    name, row = "Qwen/Qwen3-4B", frozen(tasks())
+    worker(4, 80, name="four", model_names=[name], engines=["transformers", "vllm", "vllm_server"])
+
+    def found(engine: str = "vllm", **hardware: Any) -> Preflight:
+        sampling = {"environments": 1, "tasks": 2, "rollouts": 2}
+        changes = {"sampling": sampling, "hardware": hardware}
+        answer = preflight(asks(row, model=name, engine=engine, changes=changes))
+        assert not answer.problems
+        return answer
+
+    def told(**hardware: Any) -> str:
+        return next((w.message for w in found(**hardware).warnings if w.code == "too_large"), "")
+
+    beside = found(vllm_sleep="off", vllm_share=0.3).memory
+    assert beside is not None
+    assert beside.parts["vLLM"] == round(0.3 * (80 << 30))
+    message = told(vllm_sleep="off", vllm_share=0.9)
+    assert "of 80 GiB, of which 92% count" in message
+    assert "what training leaves as vLLM's share (0)" in message
+    assert "vLLM gets 4.0 GiB, and its weights and one attempt need" in told(vllm_share=0.05)
+    assert told(vllm_share=0.3) == told() == told(vllm_tensor_parallel=2) == ""
+    message = told(vllm_tensor_parallel=3)
+    assert "groups of 3 do not divide 4 GPUs (four)" in message
+    assert "It would fit with a tensor parallel of 2 for vLLM" in message
+    assert found(vllm_tensor_parallel=3).queue.able == ()
+    server = found("vllm_server", vllm_share=0.9).memory
+    assert server is not None
+    assert server.fits
+    assert "vLLM" not in server.parts
+
+
+def test_an_offload_that_would_do_nothing_is_refused() -> None:
+    changes = {"hardware": {"offload": True, "sharding": "copies"}}
+    refused = preflight(asks(frozen(lessons()), "supervised", changes=changes)).problems
+    assert [(one.param, one.code) for one in refused] == [("changes.hardware.offload", "nothing_spread")]

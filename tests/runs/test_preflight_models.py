@@ -37,7 +37,7 @@ def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:
     rows, talks = frozen(tasks()), frozen(lessons())
     rl = preflight(asks(rows, changes=long))
     assert problems(rl)["changes.decoding.trajectory_tokens"] == "above_window"
-    assert "1,025 tokens are more than the window of envarium-demo, which is 1,024" in rl.problems[-1].message
+    assert "1,025 tokens are more than the window of ft:ftjob-taught, which is 1,024" in rl.problems[-1].message
     assert not {"above_window"} & set(problems(preflight(asks(rows))).values()), "the demo's own values fit"
     sft = {limit: preflight(asks(talks, "supervised", changes={"max_length": limit})) for limit in (1_024, 9_000)}
     assert problems(sft[1_024]) == {}
@@ -118,7 +118,7 @@ def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
     """Adapters of the demo's model, which is kept nowhere, are refused at once; of a model that workers have they are
     for those workers."""
     row, user = frozen(tasks()), pages_seed.person("researcher")
-    first = create_job(asks(row), user)
+    first = create_job(asks(frozen(lessons()), "supervised"), user)
     kept = Checkpoint.objects.create(job=first, attempt=1, step=5, state=CheckpointState.READY)
     for path in ("adapter_config.json", "adapter_model.safetensors"):
         CheckpointFile.objects.create(checkpoint=kept, path=path, bytes=1, sha256="0" * 64)

@@ -46,7 +46,7 @@ def test_numbers_come_in_buckets_with_their_names(job: TrainingJob, reader: Prog
     assert [one["name"] for one in whole["series"]] == ["reward"]
     assert [key["label"] for key in whole["keys"]] == ["Mean reward of the attempts that count"] * 2
     assert "held out" in whole["sentence"]
-    asked = "?keys=environment/a/reward,none&from_step=11&to_step=30&resolution=4"
+    asked = "?keys=environment/a/reward,success&from_step=11&to_step=30&resolution=4"
     (found,) = reader.get(path + asked).json()["series"]
     assert found["width"] == 5
     assert [(one["first"], one["last_step"]) for one in found["buckets"]] == [(11, 15), (16, 20), (21, 25), (26, 30)]
@@ -54,6 +54,8 @@ def test_numbers_come_in_buckets_with_their_names(job: TrainingJob, reader: Prog
         "first": 11, "last_step": 15, "points": 5, "gaps": 0, "min": 0.11, "max": 0.15, "mean": 0.13, "last": 0.15
     }  # fmt: skip
     problem(reader.get(f"{path}?resolution=0"), 422)
+    assert "No job has numbers called 'none'" in problem(reader.get(f"{path}?keys=reward,none"), 422)["detail"]
+    assert "to_step: Is before from_step" in problem(reader.get(f"{path}?from_step=9&to_step=3"), 422)["detail"]
     problem(reader.get(f"{path}?keys={'a,' * 201}"), 422)
 
 
@@ -89,7 +91,7 @@ def test_the_end_is_estimated_by_the_last_steps_of_a_job_that_runs(job: Training
     points = [MetricPoint(key=key, attempt=2, step=n, value=59 + n % 2 * 2) for n in range(11, 31)]
     points += [MetricPoint(key=key, attempt=1, step=12, value=lost, superseded=True), *slow]
     MetricPoint.objects.bulk_create(points)
-    for found in (reader.get(path).json(), reader.get("/fine_tuning/jobs").json()["data"][0]):
+    for found in (reader.get(path).json(), reader.get("/fine_tuning/jobs?limit=1").json()["data"][0]):
         assert abs(found["estimated_finish"] - time.time() - 600) < 60
     assert re.search("about (9|10) min [0-9]+ s left", program_page(job))
     for change in ({"wish": "pause"}, {"wish": "", "state": "paused"}, {"state": "running", "total_steps": 0}):

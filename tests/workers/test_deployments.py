@@ -202,6 +202,17 @@ class TestAsked:
         told = problem(answers[0], 400)["error"]
         assert told == {"message": error["message"], "code": code, "param": param, "type": "invalid_request_error"}
 
+    def test_a_server_that_is_lost_says_when_to_ask_again(self, deployment: tuple[Deployment, ServingProgram]) -> None:
+        row, worker = deployment
+        answers: list[Any] = []
+        thread = self.asked(row.model, answers)
+        [request] = worker.take(5)
+        lost = {"message": "The model's server was lost.", "code": "model_away"}
+        worker.post(worker.at(f"requests/{request['id']}/answer"), {"status": 503, "body": {"error": lost}})
+        thread.join(10)
+        assert problem(answers[0], 503)["error"]["code"] == "model_away"
+        assert answers[0].headers["Retry-After"] == "10"
+
     def test_a_request_under_way_is_told_that_its_worker_was_lost(
         self, deployment: tuple[Deployment, ServingProgram]
     ) -> None:

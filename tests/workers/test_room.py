@@ -44,7 +44,7 @@ def test_a_job_too_large_for_a_worker_waits_for_one_that_holds_it() -> None:
     assert told.job == small.public_id, "a later job that fits is taken meanwhile"
     assert matching.refresh() >= 1
     large.refresh_from_db()
-    assert "GiB on one GPU, and no worker here has so much (narrow: 24 GiB)" in large.reason
+    assert "GiB on one GPU, and no worker here has so much (narrow: 24 GiB, of which 92% count)" in large.reason
     assert "adapters (LoRA)" in large.reason
     assert TrainingEvent.objects.filter(job=large, message=large.reason).count() == 1
     wide = with_gpu("wide", 80, 8)
@@ -85,7 +85,7 @@ def test_a_worker_without_a_gpu_is_given_what_its_main_memory_holds(client: Clie
     assert told.job == small.public_id
     matching.refresh()
     large.refresh_from_db()
-    assert "GiB of main memory, and no worker here has so much (box: 24 GiB)" in large.reason
+    assert "GiB of main memory, and no worker here has so much (box: 24 GiB, of which 92% count)" in large.reason
     assert "GPU" not in large.reason, "nothing that a worker without one could do"
     wide = a_worker("wide", models=[NAME], main_memory_mib=256 * 1024)
     matching.refresh()
@@ -106,7 +106,9 @@ def test_what_is_offloaded_has_to_be_in_main_memory() -> None:
     assert claims.claim(with_gpu("short", 48, 2, main_memory_mib=32 * 1024), API) is None
     matching.refresh()
     job.refresh_from_db()
-    assert "60 GiB of main memory for what is offloaded, and no worker here has so much (short: 32 GiB)" in job.reason
+    assert (
+        "60 GiB of main memory for what is offloaded, and no worker here has so much (short: 32 GiB, of" in job.reason
+    )
     assert claims.claim(with_gpu("long", 48, 2, main_memory_mib=96 * 1024), API) is not None
 
 
@@ -145,7 +147,7 @@ def test_each_reason_of_several_workers_is_told(client: Client) -> None:
     matching.refresh()
     job.refresh_from_db()
     assert "not installed at wide" in job.reason
-    assert "(narrow: 24 GiB)" in job.reason
+    assert "(narrow: 24 GiB, of which 92% count)" in job.reason
     client.force_login(support.operator())
     client.post(reverse("runs:ignore_memory", args=[job.public_id]))
     assert claims.claim(narrow, API) is not None

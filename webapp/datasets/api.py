@@ -13,7 +13,7 @@ from webapp.accounts.services import audit
 from webapp.datasets import queries, services
 from webapp.datasets.evidence.near_duplicates import listed_pairs
 from webapp.datasets.models import Dataset, StoredFile
-from webapp.datasets.preview import look
+from webapp.datasets.preview import look, require_rows
 from webapp.datasets.schemas import (
     DatasetIn,
     DatasetLine,
@@ -77,6 +77,7 @@ def create_dataset(request: HttpRequest, body: DatasetIn) -> Any:
         preview = look(body.choice(), body.split.split())
         return Status(200, preview.model_dump() | {"object": "dataset.dry_run"})
     else:
+        require_rows(body.choice(), body.split.split())
         row = services.create_dataset(person(request), body.choice(), body.split.split(), body.name, body.licence)
     return Status(202, whole(row))
 

@@ -31,7 +31,7 @@ from webapp.datasets.forms import (
     some_are_approved,
 )
 from webapp.datasets.models import Dataset, DatasetState
-from webapp.datasets.preview import MEANINGS, DatasetPreview, look
+from webapp.datasets.preview import MEANINGS, DatasetPreview, look, require_rows, way_out
 from webapp.datasets.schemas import DatasetQuery
 from webapp.datasets.selection import DatasetSelection
 from webapp.datasets.storage import manifest_of, open_file, sentence_of
@@ -79,7 +79,9 @@ def bulk(request: HttpRequest, act: str) -> HttpResponse:
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:
     form = form_of(request.POST if request.method == "POST" else None, request.GET)
-    if request.method == "POST" and "look" not in request.POST and form.is_valid():
+    wanted = request.method == "POST" and "look" not in request.POST and form.is_valid()
+    why = _in_the_way(form) if wanted else ""
+    if wanted and not why:
 
         def make() -> str:
             told = form.cleaned_data
@@ -92,11 +94,11 @@ def new(request: HttpRequest) -> HttpResponse:
         )
         messages.success(request, message)
         return redirect("datasets:dataset", made)
-    refused = request.method == "POST" and not form.is_valid()
+    refused = request.method == "POST" and (bool(why) or not form.is_valid())
     text = Params(request.POST if "find" in request.POST else request.GET).text("find")
     offer_choices(form)
     context = _looked(form) | _picks(form, text)
-    context |= {"form": form, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
+    context |= {"form": form, "why": why, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
     context["are_attempts_open"] = any(form[name].value() for name in ("pass_low", "pass_high", "attempts", "policy"))
     context["is_draw_open"] = any(form[name].value() for name in ("likeness_part", "environment_count"))
     context["apart"] = [(row, row.public_id in form.kept_apart) for row in datasets_for(form)]
@@ -124,6 +126,15 @@ def environments(request: HttpRequest) -> HttpResponse:
     return render(request, "datasets/new/picks.html", picks | {"form": form})
 
 
+def _in_the_way(form: DatasetForm) -> str:
+    """What is sure to keep a valid form's dataset from being frozen, in words; empty where nothing is."""
+    try:
+        require_rows(form.choice, form.split(), form.seen)
+    except InputError as error:
+        return str(error)
+    return ""
+
+
 def _looked(form: DatasetForm) -> dict[str, Any]:
     """What the panel shows: what it would come to, or what is wrong with the form."""
     if not form.is_valid():
@@ -132,13 +143,9 @@ def _looked(form: DatasetForm) -> dict[str, Any]:
         preview: DatasetPreview = look(form.choice, form.split(), form.seen)
     except InputError as error:
         return {"found": None, "why_not": str(error)}
-    near = [(sides, _way_out(sides.split), _with_split(form, sides.split)) for sides in preview.proposals]
+    near = [(sides, way_out(sides.split), _with_split(form, sides.split)) for sides in preview.proposals]
     with_all = address_of(form, approval=ANY) if form.choice.approval == "approved" else ""
     return {"found": preview, "proposals": near, "words": words(form.choice)[1:], "with_all": with_all}
-
-
-def _way_out(split: Split) -> str:
-    return f"Split by {split.unit}, seed {split.seed}" if split.test_share else "Hold nothing out"
 
 
 def _with_split(form: DatasetForm, split: Split) -> str:

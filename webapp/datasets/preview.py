@@ -11,6 +11,7 @@ from django.db.models import F, Func, IntegerField
 from pydantic import Field
 
 from synthesis.contracts import Frozen
+from synthesis.errors import InputError
 from training.dataset import ApartFrom, Names, RowOrigin, Split, SplitUnit, names_of_row, names_of_unit, side_of_unit
 from webapp.datasets.choice.resolved import ResolvedSelection, resolve
 from webapp.datasets.freeze_job import file_rows
@@ -37,6 +38,7 @@ SEEDS = 200
 SEEDED = 500
 """So many units are asked whether a seed leaves both sides something."""
 UNITS: tuple[SplitUnit, ...] = get_args(SplitUnit)
+INSTEAD = " Take one of these instead."
 MEANINGS: dict[SplitUnit, str] = {
     "environment": "Whole environments are held out: says how well what was learnt carries over to tools never seen.",
     "scenario": "Starting states are held out: the tools are known, the data is not.",
@@ -147,6 +149,21 @@ def look(choice: DatasetSelection, split: Split, seen: PreviewedRows | None = No
         problem=problem,
         proposals=tuple(proposals(seen.rows, split)) if sides.empty and seen.rows else (),
     )
+
+
+def require_rows(choice: DatasetSelection, split: Split, seen: PreviewedRows | None = None) -> None:
+    """Before a dataset is queued that is sure to fail. Raises InputError: all that match were looked at, and the split
+    leaves a side nothing, or nothing is left at all."""
+    found = look(choice, split, seen)
+    if not found.problem or not found.whole:
+        return
+    near = "; or ".join(way_out(sides.split) for sides in found.proposals)
+    raise InputError(found.problem.removesuffix(INSTEAD) + (f" {INSTEAD[1:-1]}: {near}." if near else ""))
+
+
+def way_out(split: Split) -> str:
+    """A proposed split in words."""
+    return f"Split by {split.unit}, seed {split.seed}" if split.test_share else "Hold nothing out"
 
 
 def _apart(apart: ApartFrom) -> str:
@@ -263,7 +280,7 @@ def _problem(choice: DatasetSelection, matching: int, seen: PreviewedRows, sides
         unit = sides.split.unit
         return (
             f"With this split there is {sides.empty}: {units} {unit}{'s' * (units != 1)} at a test share of "
-            f"{sides.split.test_share:g}. Take one of these instead."
+            f"{sides.split.test_share:g}.{INSTEAD}"
         )
     return ""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -238,7 +238,7 @@ def download_checkpoint_file(
 def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[MetricsQuery]) -> Any:
     """The numbers of a job in at most `resolution` buckets a key, each with least, greatest, mean and last value.
 
-    Without `keys` those of whole steps. Keys that the job has no numbers of are left out.
+    Without `keys` those of whole steps. Keys that the job has no numbers of yet are left out.
     """
     row = find(job)
     keys = queries.keys_of(row)
@@ -249,6 +249,12 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
             loc=["query", "keys"], message=f"Names {len(names)} keys, {MOST_KEYS} at most", code="too_long"
         )
         raise Problem(422, f"keys: {fault.message}.", errors=[fault])
+    _require_known(names, {key.name for key in keys})
+    if query.to_step is not None and (query.from_step or 0) > query.to_step:
+        fault = FieldError(
+            loc=["query", "to_step"], message="Is before from_step: no step is between them", code="order"
+        )
+        raise Problem(422, f"to_step: {fault.message}.", errors=[fault])
     series_by_name = queries.series(row, names, query.from_step, query.to_step, query.resolution)
     return {
         "job": row.public_id,
@@ -257,6 +263,15 @@ def get_training_metrics(request: HttpRequest, job: PublicId, query: Query[Metri
         "keys": conversion.keys_out(keys),
         "series": [series.model_dump() for series in series_by_name.values()],
     }
+
+
+def _require_known(names: Collection[str], here: Collection[str]) -> None:
+    """Raises Problem: a key that neither the job has, nor any job could have."""
+    unknown = next((name for name in names if name not in here and conversion.known_name(name) is None), None)
+    if unknown is not None:
+        message = f"No job has numbers called {unknown[:100]!a}; `keys` of an answer lists those that this job has"
+        fault = FieldError(loc=["query", "keys"], message=message, code="unknown")
+        raise Problem(422, f"keys: {message}.", errors=[fault])
 
 
 @router.get("/fine_tuning/jobs/{job}/rollouts", auth=needs("read"), response=RunRolloutList)

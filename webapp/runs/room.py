@@ -53,11 +53,14 @@ class Needs:
         memory = _memory(self.base, self.config, self.engine, candidate.devices, candidate.main_memory)
         if memory is None or memory.fits:
             return None
-        needed, where, there = memory.tightest
-        message = (
-            f"By the estimate the job needs {needed / _GIB:.0f} GiB {where}, and no worker here has so much "
-            f"({candidate.name}: {there / _GIB:.0f} GiB): it waits until one comes that has."
-        )
+        if memory.bar:
+            message = f"{memory.bar} ({candidate.name}, and no other worker can take it): it waits until one comes."
+        else:
+            needed, where, _ = memory.tightest
+            message = (
+                f"By the estimate the job needs {needed / _GIB:.0f} GiB {where}, and no worker here has so much "
+                f"({candidate.name}: {memory.there}): it waits until one comes that has."
+            )
         if memory.remedies:
             message += f" It would fit with {'; or with '.join(memory.remedies)}: as a job of its own."
         message += " If you know the estimate to be too high, let a worker try the job all the same."

@@ -10,7 +10,6 @@ tries nothing again: who asks does, and is told when that helps.
 from __future__ import annotations
 
 import asyncio
-import json
 import secrets
 import threading
 import time
@@ -22,6 +21,7 @@ from synthesis.contracts import Message, Usage
 from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import Reply
+from synthesis.llm.wire import reply_message
 from webapp.database.connections import release_connection
 from webapp.endpoints.connections import connect
 from webapp.endpoints.models import Endpoint
@@ -119,19 +119,7 @@ def _count(job: TrainingJob, number: int) -> None:
 
 def spelled(reply: Reply, model: str) -> dict[str, Any]:
     """A reply as OpenAI's chat API spells it."""
-    message: dict[str, Any] = {"role": "assistant", "content": reply.message.content or None}
-    if reply.message.reasoning:
-        message["reasoning_content"] = reply.message.reasoning
-    if reply.message.tool_calls:
-        message["tool_calls"] = [
-            {
-                "id": call.id or f"call_{place}",
-                "type": "function",
-                "function": {"name": call.name, "arguments": call.raw or json.dumps(call.arguments)},
-            }
-            for place, call in enumerate(reply.message.tool_calls)
-        ]
-    usage = reply.usage
+    message, usage = reply_message(reply.message), reply.usage
     return {
         "id": f"chatcmpl-{secrets.token_hex(12)}",
         "object": "chat.completion",

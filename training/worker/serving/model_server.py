@@ -156,8 +156,8 @@ class ModelServer:
                         return 502, _failure(f"The model's reply has more than {REPLY_BYTES:,} bytes.")
                 status = reply.status_code
             told = httpx.Response(200, content=bytes(text)).json()
-        except (httpx.HTTPError, ValueError) as error:
-            return 503, _failure(f"The model's server gave no answer ({type(error).__name__}). Ask again.")
+        except (httpx.HTTPError, ValueError):
+            return 503, _failure("The model's server was lost before it had answered. Ask again in a while.")
         if not isinstance(told, dict):
             return 502, _failure("The model's server answered with something that is no object.")
         if status in (401, 403, 404) or not (status == 200 or 400 <= status <= 599):

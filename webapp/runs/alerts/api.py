@@ -11,11 +11,12 @@ from webapp.rest.auth import needs, person
 from webapp.rest.etags import require_match
 from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
+from webapp.rest.problems import FieldError, Problem
 from webapp.rest.types import Id, PageOf
 from webapp.runs.alerts import page, services
 from webapp.runs.alerts.rules import RULES
 from webapp.runs.alerts.schemas import AlertOut, AlertRuleList, AlertsQuery
-from webapp.runs.models import TrainingAlert
+from webapp.runs.models import TrainingAlert, TrainingJob
 
 router = Router(tags=["training"])
 
@@ -24,7 +25,14 @@ router = Router(tags=["training"])
 def list_alerts(request: HttpRequest, query: Query[AlertsQuery]) -> Any:
     """Alerts of training jobs, newest first. Webhooks tell of them as they begin and end."""
     rows = page.alerts(query.which == "open")
-    return cursor_page(rows.filter(job__public_id=query.job) if query.job else rows, query)
+    if not query.job:
+        return cursor_page(rows, query)
+    job = TrainingJob.objects.filter(public_id=query.job).only("pk").first()
+    if job is None:
+        message = f"There is no training job {query.job!a}"
+        fault = FieldError(loc=["query", "job"], message=message, code="unknown")
+        raise Problem(422, f"job: {message}. GET /fine_tuning/jobs lists them.", errors=[fault])
+    return cursor_page(rows.filter(job=job), query)
 
 
 @router.get("/fine_tuning/alert_rules", auth=needs("read"), response=AlertRuleList)

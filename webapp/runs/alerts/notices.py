@@ -15,10 +15,24 @@ from webapp.webhooks.services import announce
 EVENTS = {"began": "training.alert.began", "ended": "training.alert.ended"}
 
 
+def how_it_ended(alert: TrainingAlert) -> str:
+    """What is told of an alert that ended: since which step, and by which number; both numbers where there are two."""
+    rule = BY_NAME[alert.rule]
+    over = f"Over since step {alert.to_step}: {rule.title.lower()}"
+    if rule.measure is None or rule.name == "no_number":
+        return f"{over}."
+    unit = f" {rule.unit}" if rule.unit else ""
+    now, then = (f"{value:.3g}{unit}" for value in (alert.last_value, alert.value))
+    if rule.ends(alert.last_value):
+        side = "above" if rule.below else "below"
+        return f"{over}. It is {now}, {side} {rule.end:g}{unit}, after {then} at step {alert.from_step}."
+    return f"{over}. The job ended or goes on elsewhere; it was {now} when last looked at."
+
+
 def tell(job: TrainingJob, alert: TrainingAlert, what: Literal["began", "ended"]) -> None:
     """Tell that an alert began or ended. Call within the transaction that writes it."""
     rule = BY_NAME[alert.rule]
-    words = alert.message if what == "began" else f"Over since step {alert.to_step}: {rule.title.lower()}."
+    words = alert.message if what == "began" else how_it_ended(alert)
     level = "warn" if what == "began" else "info"
     transitions.say(job, level, words, kind="alert", rule=alert.rule, at_step=alert.from_step)
     tell_job(job.pk, listed=True)
@@ -31,7 +45,7 @@ def tell(job: TrainingJob, alert: TrainingAlert, what: Literal["began", "ended"]
             "name": job.name,
             "rule": alert.rule,
             "title": rule.title,
-            "message": alert.message,
+            "message": words,
             "value": alert.last_value,
             "begins_beyond": rule.begin,
             "from_step": alert.from_step,

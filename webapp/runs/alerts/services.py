@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from django.db import transaction
-from django.shortcuts import get_object_or_404
 
 from webapp.accounts.services import audit
+from webapp.errors import Conflict, NotFound
 from webapp.runs.models import TrainingAlert
 from webapp.runs.topics import tell_job
 
@@ -17,9 +17,16 @@ from webapp.runs.topics import tell_job
 def mute(
     user: Any, pk: int, muted: bool, require: Callable[[TrainingAlert], None] = lambda alert: None
 ) -> TrainingAlert:  # fmt: skip
-    """Mute an alert, or let it be told again. `require` is asked under the row's lock, and may raise."""
-    alert = get_object_or_404(TrainingAlert.objects.select_related("job").select_for_update(of=("self",)), pk=pk)
+    """Mute an alert, or let it be told again. `require` is asked under the row's lock, and may raise.
+
+    Raises NotFound; Conflict: it has ended.
+    """
+    alert = TrainingAlert.objects.select_related("job").select_for_update(of=("self",)).filter(pk=pk).first()
+    if alert is None:
+        raise NotFound(f"There is no alert {pk}. GET /fine_tuning/alerts?which=all lists them.")
     require(alert)
+    if alert.ended_at is not None:
+        raise Conflict(f"The alert {pk} ended at step {alert.to_step}: nothing more is told of it, muted or not.")
     alert.muted = muted
     alert.muted_by = user if muted else None
     alert.save(update_fields=["muted", "muted_by"])

@@ -153,10 +153,10 @@ def _find_model(asked: ResolvedJob) -> None:
         asked.refuse("model", "untrained", message)
     if model == DEMO_MODEL and asked.new.method == "reinforcement":
         message = (
-            f"{DEMO_MODEL} knows no words before it was taught some, so this job will fail: begin with supervised "
-            "training, and go on with that job's model (ft:ftjob-…, or `after`)."
+            f"{DEMO_MODEL} knows no words before it was taught some, so nothing can be learnt by trying: begin with "
+            "supervised training, and go on with that job's model (ft:ftjob-…, or `after`)."
         )
-        asked.warn("model", "untrained", message)
+        asked.refuse("model", "untrained", message)
     if model == DEMO_MODEL or not is_model_name(model):
         known = model == DEMO_MODEL
     else:
@@ -238,6 +238,15 @@ def base_of(job: TrainingJob) -> str:
     return job.model
 
 
+def origin_of(asked: ResolvedJob) -> str:
+    """The model that all began with; of one that is served here by its endpoint, what its own job began with."""
+    found = find_choice(asked.base.removeprefix(ENDPOINT)) if asked.base.startswith(ENDPOINT) else None
+    if found is None or not found[0].served_here:
+        return asked.base
+    job = TrainingJob.objects.filter(public_id=found[1].removeprefix("ft:").partition(":")[0]).first()
+    return base_of(job) if job is not None else asked.base
+
+
 def preset_for(method: str, base: str) -> str:
     """The preset that is taken where none is named: the demo's for its model, else Envarium's defaults."""
     if base != DEMO_MODEL:
@@ -264,7 +273,7 @@ def load_preset(name: str, method: Method) -> presets.Preset:
 
 def _find_config(asked: ResolvedJob) -> None:
     new = asked.new
-    asked.preset = new.preset or preset_for(new.method, asked.base)
+    asked.preset = new.preset or preset_for(new.method, origin_of(asked))
     asked.changes = copy.deepcopy(new.changes)
     if new.seed is not None:
         asked.changes["seed"] = new.seed

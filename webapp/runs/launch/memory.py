@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from synthesis.contracts import Frozen
 from training.config import EvaluationJob, JobConfig
-from training.memory import GIB, ModelShape, RankMemory, Room, decided, rank_memory, remedies, shape_like
+from training.memory import GIB, USABLE, ModelShape, RankMemory, Room, need_at, remedies, settled, shape_like
 from webapp.runs.candidates import Candidate
 from webapp.runs.launch.estimates import parameters_of
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT
@@ -20,7 +20,7 @@ _DEMO = ModelShape(1_000_000, 4, 128, 256, 4, 2, 32, 1_000)
 class WorkerMemory(Frozen):
     """A worker's GPUs (`gpus` of `device_bytes` each, the smallest one counts) and what the job needs of each. One
     without GPUs has its main memory as `device_bytes`. Beside GPUs `offloaded` bytes lie in main memory, of which the
-    worker may use `main_bytes` (0: not told)."""
+    worker may use `main_bytes` (0: not told). `bar` is what keeps the job from it whatever its memory."""
 
     worker: str
     gpus: int
@@ -29,6 +29,7 @@ class WorkerMemory(Frozen):
     fits: bool
     offloaded: int = 0
     main_bytes: int = 0
+    bar: str = ""
 
 
 class Memory(Frozen):
@@ -49,6 +50,7 @@ class Memory(Frozen):
     note: str
     offloaded: int = 0
     main_bytes: int = 0
+    bar: str = ""
 
     @property
     def lines(self) -> list[tuple[str, int]]:
@@ -62,6 +64,11 @@ class Memory(Frozen):
             return self.offloaded, "of main memory for what is offloaded", self.main_bytes
         where = f"on each of {self.gpus} GPUs" if self.gpus > 1 else "on one GPU" if self.gpus else "of main memory"
         return self.bytes, where, self.device_bytes
+
+    @property
+    def there(self) -> str:
+        """The fullest memory as it is at the worker, and what of it counts."""
+        return f"{self.tightest[2] / GIB:.0f} GiB, of which {USABLE:.0%} count"
 
 
 def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[Candidate]) -> tuple[Memory | None, str]:
@@ -81,8 +88,8 @@ def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[C
     sharding, need = _need(shape, config, room, engine)
     changes: tuple[str, ...] = ()
     if not best.fits and not isinstance(config, EvaluationJob):
-        settled = decided(shape, config, room.gpus, room.each, engine)
-        changes = tuple(remedy.words for remedy in remedies(shape, settled, room, engine))
+        whole = settled(shape, config, room, engine)
+        changes = tuple(remedy.words for remedy in remedies(shape, whole, room, engine))
     return Memory(
         bytes=best.bytes,
         parameters=parameters,
@@ -96,6 +103,7 @@ def memory_of(base: str, config: JobConfig | None, engine: str, here: Sequence[C
         note=_note(base, config, known, workers),
         offloaded=best.offloaded,
         main_bytes=best.main_bytes,
+        bar=best.bar,
     ), ""
 
 
@@ -112,8 +120,8 @@ def _need(shape: ModelShape, config: JobConfig, room: Room, engine: str) -> tupl
     """(sharding, memory) of a job at a worker."""
     if isinstance(config, EvaluationJob):
         return "copies", RankMemory({"weights": 4.0 * shape.parameters}, {})
-    settled = decided(shape, config, room.gpus, room.each, engine)
-    return settled.hardware.sharding, rank_memory(shape, settled, room.gpus, engine)
+    sharding = settled(shape, config, room, engine).hardware.sharding
+    return sharding, need_at(shape, config, room, engine)
 
 
 def _worker(name: str, shape: ModelShape, config: JobConfig, room: Room, engine: str) -> WorkerMemory:
@@ -126,6 +134,7 @@ def _worker(name: str, shape: ModelShape, config: JobConfig, room: Room, engine:
         fits=room.holds(need),
         offloaded=round(room.offloaded(need)),
         main_bytes=round(room.main),
+        bar=need.bar,
     )
 
 

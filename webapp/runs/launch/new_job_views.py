@@ -87,7 +87,13 @@ def beside(request: HttpRequest) -> HttpResponse:
     marked = request.POST.get("marked", "").split()[:MOST_MARKED]
     wrong = {name: " ".join(map(str, errors)) for name, errors in form.errors.items()}
     named = [name for name in dict.fromkeys([*wrong, *marked]) if name in form.fields]
-    context = _beside(request, form, looked) | {"told": [(name, wrong.get(name, "")) for name in named]}
+    departed = set(request.POST.get("departed", "").split()[:MOST_MARKED])
+    groups = _groups(form)
+    context = _beside(request, form, looked, groups) | {
+        "told": [(name, wrong.get(name, "")) for name in named],
+        "heads": groups,
+        "rows": [row for group in groups for row in group.rows if row.changed or row.setting.name in departed],
+    }
     return render(request, "runs/new/beside.html", context)
 
 
@@ -149,8 +155,7 @@ class SettingRow:
 
     @property
     def classes(self) -> str:
-        variant = f"of-{self.setting.variant}" if self.setting.variant else ""
-        return f"{'changed ' if self.changed else ''}{variant}"
+        return f"of-{self.setting.variant}" if self.setting.variant else ""
 
 
 @dataclass(frozen=True)
@@ -205,7 +210,7 @@ def _differs(setting: FormSetting, typed: str, text: str) -> bool:
         return typed.strip() != text.strip()
 
 
-def _beside(request: HttpRequest, form: NewJobForm, looked: FormPreview) -> dict[str, Any]:
+def _beside(request: HttpRequest, form: NewJobForm, looked: FormPreview, groups: list[SettingGroup]) -> dict[str, Any]:
     """Differences, the preflight and the same by API."""
     origin = _origin(form.value("origin"))
     config = form.chosen.config if form.chosen else None
@@ -216,6 +221,7 @@ def _beside(request: HttpRequest, form: NewJobForm, looked: FormPreview) -> dict
         "stopped": looked.error,
         "faults": form.faults() if form.is_bound else [],
         "wrong": " ".join(name for name in form.errors if name in form.fields) if form.is_bound else "",
+        "departed": " ".join(row.setting.name for group in groups for row in group.rows if row.changed),
         "differences": _from_preset(form) if config else None if form.is_bound else [],
         "origin": origin,
         "from_origin": _from_origin(form, origin) if origin is not None and config else None,
@@ -276,9 +282,10 @@ def _applies(form: NewJobForm, setting: FormSetting) -> bool:
 
 def _page(request: HttpRequest, form: NewJobForm, looked: FormPreview, *, refused: bool = False) -> HttpResponse:
     form.offer_choices()
-    context = _beside(request, form, looked) | {
+    groups = _groups(form)
+    context = _beside(request, form, looked, groups) | {
         "hidden": [form[name] for name in HIDDEN],
-        "groups": _groups(form),
+        "groups": groups,
         "models": form_choices.models(form.method),
         "heading": "What is evaluated on what" if form.method == "evaluation" else "What learns from what",
         "learns_from": form_choices.kind_of(form.method),

@@ -14,7 +14,7 @@ from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
-from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
+from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, origin_of, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.launch.packages import look_at_packages
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
@@ -70,6 +70,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     look_at_lengths(asked)
+    _look_at_offload(asked)
     tokens = tokens_of(asked, facts)
     warn_of_evaluation(asked)
     here = candidates()
@@ -134,13 +135,13 @@ def sentence_of(dataset: Dataset) -> str:
 
 def _look_at_preset(asked: ResolvedJob) -> None:
     """The demo's values are for its tiny model, and no others are."""
-    own = preset_for(asked.new.method, DEMO_MODEL)
-    if asked.chosen is None or not asked.base or (asked.base == DEMO_MODEL) == (asked.preset == own):
+    own, base = preset_for(asked.new.method, DEMO_MODEL), origin_of(asked)
+    if asked.chosen is None or not base or (base == DEMO_MODEL) == (asked.preset == own):
         return
-    if asked.base == DEMO_MODEL:
+    if base == DEMO_MODEL:
         message = f"These values are not the demo's: its tiny model learns little with them. Its preset is {own}."
     else:
-        message = f"The preset {own} is made for the demo's tiny model, not for {asked.base}: take another one."
+        message = f"The preset {own} is made for the demo's tiny model, not for {base}: take another one."
     asked.warn("preset", "other_model", message)
 
 
@@ -298,13 +299,26 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
         asked.warn("after", "waits", message)
 
 
+def _look_at_offload(asked: ResolvedJob) -> None:
+    hardware = asked.config.hardware if isinstance(asked.config, Supervised | Reinforcement) else None
+    if hardware is not None and hardware.offload and hardware.sharding == "copies":
+        message = (
+            "Only what is spread over GPUs is offloaded, and with copies nothing is: take changes.hardware.sharding "
+            "auto or fsdp2, or leave offload out."
+        )
+        asked.refuse("changes.hardware.offload", "nothing_spread", message)
+
+
 def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:
-    if memory.fits or asked.base == DEMO_MODEL:
+    if memory.fits or (asked.base == DEMO_MODEL and not memory.bar):
         return
-    needed, where, there = memory.tightest
     whose = f" ({memory.workers[0].worker})" if memory.workers else ""
-    mostly = f", mostly for {' and '.join(_largest(memory))}" if needed == memory.bytes else ""
-    message = f"The job needs about {needed / 2**30:.0f} GiB {where}, of {there / 2**30:.0f} GiB{whose}{mostly}. "
+    if memory.bar:
+        message = f"{memory.bar}{whose}. "
+    else:
+        needed, where, _ = memory.tightest
+        mostly = f": mostly for {' and '.join(_largest(memory))}" if needed == memory.bytes else ""
+        message = f"The job needs about {needed / 2**30:.0f} GiB {where}{whose}, of {memory.there}{mostly}. "
     if memory.remedies:
         message += f"It would fit with {'; or with '.join(memory.remedies)}."
     elif memory.gpus:

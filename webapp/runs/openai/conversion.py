@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from training.config import EvaluationJob, Reinforcement, Supervised, read_config
-from training.metrics import NAMES
+from training.metrics import NAMES, Name
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
 from webapp.runs.launch.estimates import seconds_left
@@ -89,11 +89,15 @@ def _put(changes: dict[str, Any], place: tuple[str, ...], value: Any, name: str)
     table[last] = value
 
 
+STOPS = (".", "!", "?", "…")
+
+
 def refused(error: RefusedJob, method: str) -> RefusedFields:
     """A refused job, with the field of the client's body that each remark is about."""
     faults = [FieldFault(("body", *_place(remark, method)), remark.message, remark.code) for remark in error.remarks]
     more = f" {len(faults) - 1} more: see errors." if len(faults) > 1 else ""
-    return RefusedFields(f"{faults[0].message}{more}", faults, code=faults[0].code)
+    message = faults[0].message if not more or faults[0].message.endswith(STOPS) else f"{faults[0].message}."
+    return RefusedFields(f"{message}{more}", faults, code=faults[0].code)
 
 
 def _place(remark: Remark, method: str) -> tuple[str, ...]:
@@ -211,8 +215,13 @@ def keys_out(keys: Iterable[MetricKey]) -> list[dict[str, Any]]:
     return [key_out(key) for key in keys]
 
 
+def known_name(key: str) -> Name | None:
+    """What trainers call a number, of a job, an environment or a node; None for a key of which nothing is known."""
+    return NAMES.get(key) or NAMES.get(key.rpartition("/")[2])
+
+
 def key_out(key: MetricKey) -> dict[str, Any]:
-    known = NAMES.get(key.name) or NAMES.get(key.name.rpartition("/")[2])
+    known = known_name(key.name)
     return {
         "name": key.name,
         "label": known.label if known else key.name,

@@ -23,6 +23,7 @@ from webapp.rest.types import PageOf, ShortText
 from webapp.runs.models import TrainingJob
 from webapp.workers.models import Deployment
 from webapp.workers.serving import deployments, served_chat
+from webapp.workers.serving.errors import RETRY_AFTER_S
 from webapp.workers.serving.schemas import (
     DeploymentIn,
     DeploymentLine,
@@ -66,7 +67,8 @@ def served_problem(status: int, told: dict[str, Any]) -> Problem:
     fields = [FieldError(loc=["body", param], message=message, code=code or "refused")] if param else []
     if status not in set(HTTPStatus):
         status = 502 if status >= 500 else 400
-    return Problem(status, message, code=code, errors=fields)
+    headers = {"Retry-After": f"{RETRY_AFTER_S:.0f}"} if status == 503 else {}
+    return Problem(status, message, code=code, errors=fields, headers=headers)
 
 
 def find(deployment: str) -> Deployment:

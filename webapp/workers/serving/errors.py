@@ -6,12 +6,14 @@ from typing import ClassVar
 
 from webapp.errors import NotFound, UpstreamError
 
+RETRY_AFTER_S = 10.0
+
 
 class ModelAway(UpstreamError):
     """The model is starting, or whoever served it was lost while a request was under way: worth another try."""
 
     def __init__(self, message: str) -> None:
-        super().__init__("away", message, retry_after=10.0)
+        super().__init__("away", message, retry_after=RETRY_AFTER_S)
 
 
 class NotServed(NotFound):
