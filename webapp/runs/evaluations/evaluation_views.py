@@ -118,8 +118,8 @@ def _lowest(tasks: Sequence[TriedTask]) -> list[TriedTask]:
 
 def _named(tasks: Sequence[TriedTask]) -> list[tuple[TriedTask, str]]:
     """Tasks with their titles; one that is not here any more has none."""
-    titles = dict(Task.objects.filter(pk__in={task.task for task in tasks}).values_list("pk", "title"))
-    return [(task, titles.get(task.task, "")) for task in tasks]
+    titles = dict(Task.objects.filter(pk__in={task.task for task in tasks if task.task}).values_list("pk", "title"))
+    return [(task, titles.get(task.task or 0, "")) for task in tasks]
 
 
 @access("read")
