@@ -16,6 +16,8 @@
   const MARK_DASHES = { horizon: "dash", checkpoint: "dot", attempt: "solid", alert: "solid", doubt: "dashdot" };
   const FEW = 60;
   const MOST_MARKS = 80;
+  const TALL = 230; /* pixels of a large chart's lines, at least */
+  const APART = 14; /* pixels between the figures at the ends of two lines */
   const WORD_SHARE = 0.36; /* of an axis of 400 px, for what is said of a mark */
   const coarse = window.matchMedia("(pointer: coarse)");
 
@@ -72,20 +74,21 @@
     const dash = DASHES[(place + Math.floor(place / tones.length)) % DASHES.length];
     const few = line.rare || line.x.length <= FEW;
     const smoothed = Boolean(view.smoothing) && !chart.stacked && !line.rare;
+    const lone = line.y.filter((value) => value !== null).length === 1;
     const told = {
       type: "scatter",
       name: plain(line.label),
       x: line.at,
       y: smoothed ? envarium.smooth(line.y, view.smoothing) : line.y,
       customdata: line.x.map((step, at) => [step, line.y[at]]),
-      mode: few && !smoothed ? "lines+markers" : "lines",
+      mode: lone || (few && !smoothed) ? "lines+markers" : "lines",
       line: { color: tone, width: chart.large ? 2.25 : 1.75, dash },
-      marker: { color: tone, size: line.rare ? 7 : 5, symbol: SYMBOLS[place % SYMBOLS.length] },
+      marker: { color: tone, size: line.rare || lone ? 7 : 5, symbol: SYMBOLS[place % SYMBOLS.length] },
       connectgaps: Boolean(line.rare),
       hovertemplate: hover(line, view, smoothed),
     };
     if (!chart.stacked) return told;
-    return { ...told, mode: "lines", stackgroup: "all", fillcolor: faint(tone, 0.35), fillpattern: { shape: PATTERNS[place % PATTERNS.length], fgcolor: tone, fgopacity: 0.7, size: 6, solidity: 0.25 } };
+    return { ...told, mode: lone ? "lines+markers" : "lines", stackgroup: "all", fillcolor: faint(tone, 0.35), fillpattern: { shape: PATTERNS[place % PATTERNS.length], fgcolor: tone, fgopacity: 0.7, size: 6, solidity: 0.25 } };
   }
 
   function shapes(view, ink, soft) {
@@ -131,6 +134,19 @@
     return [{ x: 0.5, y: 0.5, xref: "paper", yref: "paper", text: "No numbers in these steps", showarrow: false, font: { size: 12, color: ink } }];
   }
 
+  /* Of numbers that would stand on each other, by how many pixels each is moved up: both by the half of what lacks. */
+  function movedApart(ends, lines) {
+    const values = lines.flatMap((line) => [line.y, line.low || [], line.high || []].flat()).filter((value) => value !== null);
+    const scale = TALL / Math.max(Math.max(...values) - Math.min(...values), 1e-12);
+    const rows = [...ends].sort((one, other) => one.y - other.y);
+    const places = rows.map((row) => row.y * scale);
+    for (let pass = 0; pass < 8; pass += 1) for (let at = 1; at < rows.length; at += 1) {
+      const lack = APART - (places[at] - places[at - 1]);
+      if (lack > 0) [places[at - 1], places[at]] = [places[at - 1] - lack / 2, places[at] + lack / 2];
+    }
+    return new Map(rows.map((row, at) => [row, Math.round(places[at] - row.y * scale)]));
+  }
+
   /* The last number at the end of each line, and how much is to come. */
   function lasts(chart, lines, view, tones, soft) {
     if (!chart.large) return [];
@@ -140,6 +156,7 @@
       const at = values.findLastIndex((value) => value !== null);
       if (at >= 0 && !line.rare) found.push({ x: line.at[at], y: values[at], xanchor: "left", showarrow: false, xshift: 4, text: String(Number(values[at].toPrecision(3))), font: { size: 12, color: tones[place % tones.length] } });
     });
+    for (const [end, by] of movedApart(found, lines)) end.yshift = by;
     if (view.end > view.high && view.toCome) found.push({ x: view.end, y: 0, yref: "paper", xanchor: "right", yanchor: "bottom", showarrow: false, text: view.toCome, font: { size: 11, color: soft } });
     return found;
   }
@@ -166,6 +183,7 @@
     const wide = Math.max(1, view.high - view.low) * 0.02;
     const named = lines.length > 1 || lines.some((line) => line.spread || (line.low && (line.band || !line.rare)));
     return {
+      width: view.inner,
       height: (named ? 190 + legend : 220) + (chart.large ? 110 : 0),
       margin: { t: over.length ? 20 : 8, l: 44, r: chart.large ? 48 : 24, b: 28 },
       paper_bgcolor: "rgba(0,0,0,0)",
@@ -183,8 +201,21 @@
     };
   }
 
+  /* Of another width a chart is drawn anew, with as much height as its legend then needs, which plotly by itself would
+     cut. Twice: the first time plotly puts the legend where the old margins had it. */
+  const last = new WeakMap();
+  const widths = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const known = last.get(target);
+      if (target.clientWidth && known.across !== target.clientWidth) envarium.drawCurve(target, ...known.all).then(() => envarium.drawCurve(target, ...last.get(target).all));
+    }
+  });
+
   envarium.drawCurve = (box, chart, given, asked) => {
-    const view = { ...asked, across: box.clientWidth };
+    const { paddingLeft, paddingRight } = window.getComputedStyle(box);
+    const view = { ...asked, across: box.clientWidth, inner: box.clientWidth - parseFloat(paddingLeft) - parseFloat(paddingRight) };
+    last.set(box, { across: box.clientWidth, all: [chart, given, asked] });
+    widths.observe(box);
     const tones = TOKENS.map(colour);
     const ink = colour("--text");
     const soft = colour("--muted");
@@ -193,6 +224,6 @@
     const under = chart.stacked ? [] : lines.flatMap((line, place) => bands(line, tones[place % tones.length], place === 0 && lines.length < 3, lines.length > 3 && !line.band, line === banded));
     const raw = lines.flatMap((line, place) => recorded(line, place, chart, tones, view));
     const traces = [...under, ...raw, ...lines.map((line, place) => trace(line, place, chart, tones, view))];
-    return window.Plotly.react(box, traces, layout(chart, lines, view, tones, ink, soft, legendHeight(traces, box.clientWidth)), { displayModeBar: false, responsive: true, doubleClick: false });
+    return window.Plotly.react(box, traces, layout(chart, lines, view, tones, ink, soft, legendHeight(traces, box.clientWidth)), { displayModeBar: false, doubleClick: false });
   };
 })();

@@ -15,7 +15,7 @@ from tests.fixtures.markup import markup, words
 from tests.rollouts_web.support import make_task
 from webapp.accounts.models import Role
 from webapp.runs.models import RolloutFile, TrainingJob
-from webapp.runs.rollouts import group
+from webapp.runs.rollouts import group, step_summary
 from webapp.scenarios.models import TaskRevision
 
 pytestmark = pytest.mark.django_db
@@ -111,3 +111,18 @@ def test_a_group_whose_file_is_gone_says_so(client: Client, step: tuple[Training
     RolloutFile.objects.filter(pk=file.pk).update(stored="")
     page = markup(client.get(reverse("runs:group", args=[job.public_id, 3]) + "?row=r1"))
     assert "were deleted when their time was over" in page
+
+
+def test_groups_of_a_step_stand_by_the_deviation_that_is_shown(step: tuple[TrainingJob, RolloutFile]) -> None:
+    job, revision = step[0], TaskRevision.objects.get()
+    told = {"one apart": [1.0, *[0.0] * 7], "flat": [1.0] * 4, "two apart": [0.9, 0.9, 0.1, 0.1], "alone": [1.0]}
+    lines = [
+        line(ordinal, [], [True], 0.0) | {"row": row, "reward": reward}
+        for row, rewards in told.items()
+        for ordinal, reward in enumerate(rewards)
+    ]
+    runs_seed.rollouts(job, 1, [(revision, one) for one in lines])
+    rows, _ = step_summary.groups(RolloutFile.objects.get(job=job, step=1), step_summary.AttemptFilter())
+    assert [(row.row, row.deviation and round(row.deviation, 3)) for row in rows] == [
+        ("two apart", 0.462), ("one apart", 0.354), ("flat", 0.0), ("alone", None),
+    ]  # fmt: skip

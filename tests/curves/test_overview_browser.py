@@ -16,6 +16,11 @@ pytestmark = pytest.mark.browser
 LINE = "document.querySelector('[data-chart=reward] .plot').data.at(-2)"
 DRAWN = "() => [...document.querySelectorAll('[data-small] svg')].filter((one) => one.querySelector('path')).length"
 
+WHOLE_LEGEND = """() => {
+  const [box, legend] = ['.plot', '.legend'].map((name) => document.querySelector(`[data-chart=reward] ${name}`));
+  const [within, shown] = [box.getBoundingClientRect(), legend.getBoundingClientRect()];
+  return shown.height > 30 && shown.bottom <= within.bottom && shown.right <= within.right;
+}"""
 OUTSIDE = """() => [...document.querySelectorAll('[data-small]')].filter((one) => {
   const texts = [one.querySelector('b').textContent, ...one.querySelector('.extent').textContent.split(' to ')];
   const [last, least, most] = texts.map((text) => Number(text.replaceAll(',', '')));
@@ -55,6 +60,21 @@ def test_the_overview_is_smoothed_and_put_over_tokens_by_keys(live_site: str, ch
     page.focus("[data-small=turns] a")
     page.keyboard.press("Enter")
     page.wait_for_selector("#chart-turns .js-plotly-plot .scatterlayer", state="attached")
+    assert page.problems == []  # type: ignore[attr-defined]
+
+
+def test_a_first_step_is_a_point_and_the_legend_is_whole_in_a_turned_window(live_site: str, chromium: Browser) -> None:
+    job = made(steps=1, environments=0, total_steps=4_975)
+    page = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    opened(page, job)
+    traces = "document.querySelector('[data-chart=reward] .plot').data"
+    (mode,) = page.evaluate(f"{traces}.filter((one) => one.name === 'attempts').map((one) => one.mode)")
+    assert "markers" in mode
+    page.set_viewport_size({"width": 400, "height": 800})
+    page.wait_for_function(
+        "() => document.querySelector('[data-chart=reward] .main-svg').getBoundingClientRect().width < 400"
+    )
+    page.wait_for_function(WHOLE_LEGEND)
     assert page.problems == []  # type: ignore[attr-defined]
 
 

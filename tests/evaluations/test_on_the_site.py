@@ -13,6 +13,7 @@ from synthesis.contracts import Message, Usage
 from synthesis.llm.chat import Reply
 from tests.fixtures import pages_seed
 from tests.fixtures.api import Program, problem, program
+from tests.rollouts_web.support import make_task
 from tests.runs.job_support import asks, frozen, tasks, taught
 from tests.workers import worker_support as support
 from tests.workers.test_checkpoint_uploads import rollouts
@@ -22,9 +23,10 @@ from webapp.endpoints.models import Endpoint
 from webapp.runs.evaluations.results import results_of
 from webapp.runs.launch.job_lookup import RefusedJob
 from webapp.runs.launch.preflight import preflight
-from webapp.runs.models import RolloutFile, TrainingJob, TrainingState
+from webapp.runs.models import RolloutFile, RunRollout, TrainingJob, TrainingState
 from webapp.runs.services import create_job
 from webapp.runs.transitions import AttemptEnding
+from webapp.scenarios.models import Task
 from webapp.workers import claims, llm_proxy
 
 pytestmark = pytest.mark.django_db
@@ -164,6 +166,9 @@ def test_the_worker_asks_the_model_that_is_evaluated(served: str, monkeypatch: p
 @pytest.mark.slow
 def test_results_and_comparison_by_api_and_on_pages(served: str) -> None:
     better = reported(served, "Better <b>one</b>", REPORTS)
+    named = make_task()
+    Task.objects.filter(pk=named.pk).update(title="Open <b>the</b> box")
+    RunRollout.objects.filter(file__job=better, row="t0").update(task=named)
     lower = [tries([0.0, 0.5, 0.0, 0.5], 2, 0), tries([1.0, 0.5, 0.0, 0.5], 2, 1)]
     lower += [tries([0.0, 1.0, 0.0, 0.5], 5, 0), tries([1.0, 1.0, 0.0, 0.5], 5, 1)]
     worse = reported(served, "Worse", lower)
@@ -199,6 +204,7 @@ def test_results_and_comparison_by_api_and_on_pages(served: str) -> None:
     page = client.get(reverse("runs:evaluation", args=[better.public_id]) + "?horizon=2").content.decode()
     assert "2 lost to the infrastructure" in page
     assert "pass@k" in page
+    assert "Open &lt;b&gt;the&lt;/b&gt; box" in page
     assert len(re.findall("<polyline", page)) == 1
     chosen = f"?job={better.public_id}&job={worse.public_id}"
     page = client.get(reverse("runs:compared") + chosen).content.decode()

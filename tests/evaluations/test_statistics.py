@@ -87,3 +87,11 @@ def test_pairs_are_of_tasks_that_both_tried() -> None:
     assert result.wins_low == pytest.approx(wilson(1, 3)[0])
     nothing = pair("one", "other", 5, ones[:1], others[1:])
     assert (nothing.tasks, nothing.wins_low, nothing.difference) == (0, None, None)
+
+
+def test_pass_at_k_ends_with_as_many_attempts_as_a_task_has() -> None:
+    three = horizon_result(5, [tried("a", [1.0, 0.0, 0.0]), tried("b", [0.0, 0.5, 0.0])])
+    assert [(one.k, one.passed.value) for one in three.at] == [
+        (1, pytest.approx(1 / 6)), (2, pytest.approx(1 / 3)), (3, 0.5),
+    ]  # fmt: skip
+    assert [one.k for one in horizon_result(5, [tried("a", [1.0] * 5)]).at] == [1, 2, 4, 5]

@@ -26,6 +26,7 @@ from webapp.runs.evaluations.statistics import Estimate
 from webapp.runs.evaluations.tried_tasks import TriedTask
 from webapp.runs.job_summary import sentence
 from webapp.runs.models import TrainingJob
+from webapp.scenarios.models import Task
 
 LISTED_TASKS = 50
 LEFT_OUT = {
@@ -81,7 +82,7 @@ def evaluation(request: HttpRequest, job: str) -> HttpResponse:
         "rows": [horizon_row(one) for one in results.horizons],
         "shown": shown,
         "at": at_rows(shown) if shown else [],
-        "tasks": _lowest(known_results(row)[shown.horizon][0]) if shown else [],
+        "tasks": _named(_lowest(known_results(row)[shown.horizon][0])) if shown else [],
         "sweep": sweep_of([results]),
         "most_tasks": LISTED_TASKS,
         "here": request.get_full_path(),
@@ -113,6 +114,12 @@ def _lowest(tasks: Sequence[TriedTask]) -> list[TriedTask]:
     """The tasks of which the least was solved, then those at which no attempt counts."""
     counted = sorted((task for task in tasks if task.tried), key=lambda task: (task.solved / task.tried, task.mean))
     return [*counted, *(task for task in tasks if not task.tried)][:LISTED_TASKS]
+
+
+def _named(tasks: Sequence[TriedTask]) -> list[tuple[TriedTask, str]]:
+    """Tasks with their titles; one that is not here any more has none."""
+    titles = dict(Task.objects.filter(pk__in={task.task for task in tasks if task.task}).values_list("pk", "title"))
+    return [(task, titles.get(task.task or 0, "")) for task in tasks]
 
 
 @access("read")

@@ -10,8 +10,10 @@ from webapp.runs.evaluations.statistics import Estimate
 
 SCALE = 120
 """Width of an interval's scale, in pixels."""
-WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 560, 240, 44, 16, 12, 32
-"""Of the sweep: the whole and its margins."""
+HEIGHT, TOP, BOTTOM = 240, 12, 32
+"""Of the sweep, in pixels: the whole and its margins. Across it is measured in percent: it is as wide as its place."""
+LEAST_APART = 8.0
+"""Percent between two words of the axis of turns, so that they stand apart on a telephone too."""
 
 
 @dataclass(frozen=True)
@@ -56,12 +58,9 @@ class SweepLine:
 
 @dataclass(frozen=True)
 class Sweep:
-    """`ticks` are (place, word) of the axes."""
+    """`across` and `upwards` are (place, word) of the axes."""
 
-    width: int
     height: int
-    left: int
-    right: int
     bottom: int
     lines: tuple[SweepLine, ...]
     across: tuple[tuple[str, str], ...]
@@ -75,10 +74,7 @@ def sweep_of(results: Sequence[EvaluationResults]) -> Sweep | None:
     turns = sorted({one.horizon for result in results for one in result.horizons})
     lines = tuple(_line(number, result, turns[-1]) for number, result in enumerate(results, 1))
     return Sweep(
-        width=WIDTH,
         height=HEIGHT,
-        left=LEFT,
-        right=WIDTH - RIGHT,
         bottom=HEIGHT - BOTTOM,
         lines=lines,
         across=tuple((_x(turn, turns[-1]), str(turn)) for turn in _apart(turns)),
@@ -101,13 +97,13 @@ def _apart(turns: Iterable[int]) -> list[int]:
     """Those whose words have room: the last one always."""
     kept: list[int] = []
     for turn in sorted(turns, reverse=True):
-        if not kept or float(_x(kept[-1], max(kept))) - float(_x(turn, max(kept))) >= 24:
+        if not kept or float(_x(kept[-1], max(kept))) - float(_x(turn, max(kept))) >= LEAST_APART:
             kept.append(turn)
     return kept[::-1]
 
 
 def _x(turns: int, longest: int) -> str:
-    return f"{LEFT + turns / longest * (WIDTH - LEFT - RIGHT):.1f}"
+    return f"{100 * turns / longest:.2f}"
 
 
 def _y(share: float) -> str:

@@ -15,7 +15,7 @@ from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
 from webapp.trajectories.pass_rates import pass_at
 
 KS = (1, 2, 4, 8, 16, 32, 64)
-"""The k of pass@k and max@k, as far as there are attempts for them (AG Figure 9 ends at 64)."""
+"""The k of pass@k and max@k, as far as there are attempts for them (AG Figure 9 ends at 64), beside the most."""
 MOST_ENVIRONMENTS = 200
 
 
@@ -140,7 +140,7 @@ def _mean(values: Sequence[float]) -> float:
 
 def _at(tasks: Sequence[TriedTask]) -> tuple[AtK, ...]:
     most = max((task.tried for task in tasks), default=0)
-    ks = [k for k in KS if k <= most]
+    ks = sorted({k for k in (*KS, most) if 0 < k <= most})
     enough = [[task for task in tasks if task.tried >= k] for k in ks]
     columns = [
         [pass_at(task.solved, task.tried, [k])[0][1] for task in those] for k, those in zip(ks, enough, strict=True)

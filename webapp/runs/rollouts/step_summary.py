@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib.postgres.aggregates import ArrayAgg
-from django.db.models import Avg, Count, F, FloatField, Max, Min, Q, QuerySet, StdDev
-from django.db.models.functions import Coalesce
+from django.db.models import Avg, Count, F, Max, Min, Q, QuerySet, StdDev
 from django.http import QueryDict
 
 from training.metrics import NAMES
@@ -95,9 +94,8 @@ def environments(file: RolloutFile) -> list[str]:
 
 
 def groups(file: RolloutFile, chosen: AttemptFilter) -> tuple[list[GroupRow], bool]:
-    """Groups by task, those whose rewards differ most first, and whether there are more."""
+    """Groups by task, the largest deviation of rewards first, and whether there are more."""
     rows = listed(file, chosen).select_related(None).order_by()
-    spread = Coalesce(F("high") - F("low"), -1.0, output_field=FloatField())
     group_rows = (
         rows.values("row", "environment", "setting", "task_id")
         .annotate(
@@ -109,7 +107,7 @@ def groups(file: RolloutFile, chosen: AttemptFilter) -> tuple[list[GroupRow], bo
             deviation=StdDev("reward", sample=True, filter=Q(reward__isnull=False)),
             rewards=ArrayAgg("reward", filter=Q(reward__isnull=False), order_by="reward"),
         )
-        .order_by(spread.desc(), "row", "setting")[: GROUPS + 1]
+        .order_by(F("deviation").desc(nulls_last=True), "row", "setting")[: GROUPS + 1]
     )
     told = list(group_rows)
     tasks = Task.objects.only("pk", "title").in_bulk([group["task_id"] for group in told if group["task_id"]])
