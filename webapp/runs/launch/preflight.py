@@ -75,9 +75,11 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    takers = matching.takers(asked.new.model, asked.new.engine, here)
+    needs = needs_of_new(asked)
+    takers = matching.takers(asked.loaded, asked.new.engine, here, needs)
     memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, takers)
-    given = _given(asked, here)
+    given = matching.given(takers, needs)
+    look_at_tracker(asked, takers, given)
     if memory is not None:
         _look_at_memory(asked, memory)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
@@ -97,14 +99,6 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         time_note=time_note,
         queue=_queue(asked, here, given, memory),
     )
-
-
-def _given(asked: ResolvedJob, here: list[Candidate]) -> list[Candidate]:
-    """Who would be given the job, as claims decide: not who lacks the memory, or the package of its tracker."""
-    able, needs = matching.takers(asked.loaded, asked.new.engine, here), needs_of_new(asked)
-    given = [one for one in able if needs is None or needs.lacking(one) is None]
-    look_at_tracker(asked, able, given)
-    return given
 
 
 def _queue(asked: ResolvedJob, here: list[Candidate], able: list[Candidate], memory: Memory | None) -> Queue:
