@@ -16,6 +16,7 @@ from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
+from webapp.runs.launch.placement import look_at_spreading
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.launch.trackers import look_at_tracker
@@ -80,6 +81,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, takers)
     given = matching.given(takers, needs)
     look_at_tracker(asked, takers, given)
+    look_at_spreading(asked, given)
     if memory is not None:
         _look_at_memory(asked, memory)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
