@@ -62,12 +62,10 @@ def _arms(text: str) -> list[Arm]:
     if missing:
         told = ", ".join(name[:60] for name in missing)
         raise Problem(404, f"There are no training jobs {told}. GET /fine_tuning/jobs lists those there are.")
-    tries = [job.public_id for job in jobs if job.is_evaluation]
+    tries = ", ".join(job.public_id for job in jobs if job.is_evaluation)
     if tries:
-        raise Problem(
-            422,
-            f"jobs: {', '.join(tries)} evaluate and train nothing. GET /fine_tuning/evaluations/comparison compares such.",
-        )
+        where = "GET /fine_tuning/evaluations/comparison compares such."
+        raise Problem(422, f"jobs: {tries} evaluate and train nothing. {where}")
     return arms_of(jobs)
 
 
