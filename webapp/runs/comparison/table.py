@@ -41,6 +41,11 @@ class Result:
     mean: Estimate | None
     difference: Estimate | None = None
 
+    @property
+    def at(self) -> list[int]:
+        """The steps, each once."""
+        return sorted(set(self.steps))
+
     def places(self, low: float, high: float) -> tuple[list[float], float, float]:
         """Places of the seeds, and of the interval's ends, on a line of 100 from `low` to `high`."""
         span = (high - low) or 1.0
