@@ -18,7 +18,17 @@ from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
 from training import rl, sft
 from training.attempts import Table
-from training.config import Attempts, Decoding, EngineKind, Evaluation, Limits, Reinforcement, Supervised, Thinking
+from training.config import (
+    Attempts,
+    Decoding,
+    EngineKind,
+    Evaluation,
+    Hardware,
+    Limits,
+    Reinforcement,
+    Supervised,
+    Thinking,
+)
 from training.dataset import Row, TaskRow, TrajectoryRow
 from training.evaluate import Result
 from training.job import AskedModelFile, VllmServer, WallTime
@@ -102,11 +112,23 @@ def supervised(parts: Parts, cfg: Supervised) -> Done:
 
 
 def _placed(parts: Parts, cfg: C) -> C:
-    """The configuration with what is `auto` decided, and an event that says how."""
+    """The configuration with what is `auto` decided, and events that say how, and what of it is not as asked."""
     placed = decided_here(parts.model, cfg, parts.engine)
     if parts.writer is not None:
         parts.writer.event(0, "info", "The model's place is decided.", **placed.hardware.model_dump(mode="json"))
+        if message := _not_as_asked(cfg.hardware, placed.hardware):
+            parts.writer.event(0, "warn", message)
     return placed
+
+
+def _not_as_asked(asked: Hardware, placed: Hardware) -> str:
+    """What was asked of a model's place and cannot be had here; empty where all can."""
+    message = ""
+    if asked.sharding == "fsdp2" != placed.sharding:
+        message = "fsdp2 spreads a model over several GPUs, and there are not two: one process holds the whole model."
+    if asked.offload and not placed.offload:
+        message += " Nothing is offloaded: only what is spread over GPUs can be."
+    return message.strip()
 
 
 def _evaluated(evaluation: Evaluation, window: int) -> Decoding:

@@ -209,7 +209,7 @@ C = TypeVar("C", bound=Supervised | Reinforcement)
 
 def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str = "transformers") -> C:
     """The configuration with what is `auto` decided for `gpus` GPUs of `memory` bytes each (0 GPUs: the CPU
-    with so much main memory)."""
+    with so much main memory). One process has nothing to spread, and what is not spread is not offloaded."""
     told: dict[str, Any] = {}
     if config.hardware.gradient_checkpointing == "auto":
         plain = rank_memory(shape, _with(config, gradient_checkpointing="off"), gpus, engine)
@@ -221,6 +221,8 @@ def decided(shape: ModelShape, config: C, gpus: int, memory: float, engine: str 
         if gpus > 1 and rank_memory(shape, _with(config, **told), gpus, engine, vllm).bytes > USABLE * memory:
             told["sharding"] = "fsdp2"
     config = _with(config, **told)
+    if gpus < 2 or config.hardware.sharding == "copies":
+        config = _with(config, sharding="copies", offload=False)
     if engine != "vllm" or not gpus or not isinstance(config, Reinforcement):
         return _with(config, vllm_sleep="off") if config.hardware.vllm_sleep == "auto" else config
     plain = rank_memory(shape, config, gpus)

@@ -159,6 +159,26 @@
     }
   });
 
+  /* What was typed into such a form stands there again after the browser's Back: it is asked for anew with that. */
+  const once = new Set(["csrfmiddlewaretoken", "token"]);
+  const kept = (form) => JSON.stringify([...new FormData(form)].filter(([name]) => !once.has(name)));
+  const place = (form) => `typed ${location.pathname}${location.search}#${form.id}`;
+  window.addEventListener("pagehide", () => {
+    for (const form of document.querySelectorAll("form[data-keep-typed]")) {
+      try { sessionStorage.setItem(place(form), kept(form)); } catch { /* private mode: the form comes as it was at first */ }
+    }
+  });
+  window.addEventListener("pageshow", (event) => {
+    if (event.persisted || performance.getEntriesByType("navigation")[0]?.type !== "back_forward") return;
+    for (const form of document.querySelectorAll("form[data-keep-typed]")) {
+      let before = null;
+      try { before = sessionStorage.getItem(place(form)); } catch { return; }
+      if (!before || before === kept(form)) continue;
+      const asked = { source: form, target: form, select: `#${form.id}`, swap: "outerHTML" };
+      window.htmx.ajax("POST", form.dataset.keepTyped, { ...asked, values: Object.fromEntries(JSON.parse(before)) });
+    }
+  });
+
   /* Who stood on something that a swap took away stands on the new part, not at the top of the page. */
   let stood = false;
   document.addEventListener("htmx:beforeSwap", (event) => {

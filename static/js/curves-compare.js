@@ -31,7 +31,7 @@
   async function draw() {
     if (!data || !window.Plotly) return;
     const first = !box.classList.contains("js-plotly-plot");
-    await drawCurve(box, { title: told.title, unit: "", stacked: false, share: false, large: true }, data.large, view());
+    await drawCurve(box, { title: told.title, unit: "", stacked: false, share: false, large: true, toLines: true }, data.large, view());
     if (first) bind();
     for (const figure of document.querySelectorAll("[data-small]")) {
       drawSmall(figure, data.small[figure.dataset.small] || [], view());

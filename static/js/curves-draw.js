@@ -129,6 +129,16 @@
     return only === 0 ? [-0.05, 1] : only > 0 ? [0, 2 * only] : [2 * only, 0];
   }
 
+  /* Bands far wider than all lines (an interval over two seeds) would press these flat: the axis is then the lines'. */
+  function ofLines(lines) {
+    const ends = (values) => [Math.min(...values), Math.max(...values)];
+    const told = (value) => typeof value === "number";
+    const [low, high] = ends(lines.flatMap((line) => line.y).filter(told));
+    const [least, most] = ends(lines.flatMap((line) => [...line.y, ...(line.low || []), ...(line.high || [])]).filter(told));
+    const span = high - low;
+    return span > 0 && most - least > 3 * span ? [Math.max(least, low - span / 2), Math.min(most, high + span / 2)] : undefined;
+  }
+
   function nothing(lines, ink) {
     if (lines.some((line) => line.y.some((value) => value !== null))) return [];
     return [{ x: 0.5, y: 0.5, xref: "paper", yref: "paper", text: "No numbers in these steps", showarrow: false, font: { size: 12, color: ink } }];
@@ -177,7 +187,7 @@
   }
 
   function layout(chart, lines, view, tones, ink, soft, legend) {
-    const range = chart.stacked ? [0, 1] : flat(lines);
+    const range = chart.stacked ? [0, 1] : flat(lines) || (chart.toLines ? ofLines(lines) : undefined);
     const over = words(chart, view, soft);
     const axis = { gridcolor: colour("--line"), zerolinecolor: colour("--line"), linecolor: colour("--control"), tickfont: { size: 11, color: soft }, automargin: true };
     const wide = Math.max(1, view.high - view.low) * 0.02;

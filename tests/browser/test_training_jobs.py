@@ -111,6 +111,33 @@ def test_what_is_typed_while_a_presets_values_are_asked_for_stays(live_site: str
     assert not complaints
 
 
+def test_what_was_typed_stands_there_after_back(live_site: str, chromium: Browser) -> None:
+    """Also values of a preset that was chosen since the page came."""
+    pages_seed.person("researcher")
+    row = runs_seed.dataset("Careless teachers", kind="trajectories")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto(f"/training/new/?dataset={row.public_id}")
+    page.select_option("#id_preset", "defaults")
+    page.wait_for_selector("text=Values of Envarium's defaults")
+    typed = {"#id_name": "Mine", "#id_epochs": "0.03", "#id_max_length": "512"}
+    for place, value in typed.items():
+        page.fill(place, value)
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/training/ftjob-*/")
+    page.go_back()
+    page.wait_for_selector("text=Values of Envarium's defaults")
+    assert {place: page.input_value(place) for place in typed} == typed
+    page.wait_for_selector("#beside [href='#id_epochs'] >> text=Epochs")
+    page.fill("#id_name", "The second")
+    page.keyboard.press("Control+Enter")
+    page.wait_for_url("**/training/ftjob-*/")
+    first, second = TrainingJob.objects.order_by("pk")
+    assert (first.preset, first.changes) == (second.preset, second.changes)
+    assert second.changes["epochs"] == 0.03
+    context.close()
+    assert not complaints
+
+
 def test_the_form_works_without_scripts(live_site: str, chromium: Browser) -> None:
     pages_seed.person("researcher")
     runs_seed.dataset("Careless teachers", kind="trajectories")

@@ -65,7 +65,9 @@ def test_compared_jobs_have_the_numbers_of_the_page(caller: Program, jobs: list[
     held_out, reward = results(arms_of(jobs))
     assert [row["title"] for row in found["results"]] == [held_out.title, reward.title]
     second = found["results"][1]["arms"][1]
-    assert second["seeds"] == [{"seed": 1, "value": pytest.approx(0.3)}, {"seed": 2, "value": pytest.approx(0.4)}]
+    assert second["seeds"] == [
+        {"seed": seed, "value": pytest.approx(value), "step": reward.step} for seed, value in ((1, 0.3), (2, 0.4))
+    ]
     difference = reward.results[1].difference
     assert difference is not None
     assert second["difference"]["mean"] == pytest.approx(0.2) == pytest.approx(difference.mean)
@@ -83,6 +85,11 @@ def test_what_cannot_be_compared_is_said(caller: Program, jobs: list[TrainingJob
     one = jobs[0].public_id
     assert "2 to 10" in problem(caller.get(f"/fine_tuning/comparison?jobs={one},{one}"), 422)["detail"]
     assert "ftjob-none" in problem(caller.get(f"/fine_tuning/comparison?jobs={one},ftjob-none"), 404)["detail"]
+    TrainingJob.objects.filter(pk=jobs[2].pk).update(method="evaluation")
+    tries = jobs[2].public_id
+    for place in (f"comparison?jobs={one},{tries}", f"comparison/curves?keys=reward&jobs={one},{tries}"):
+        refused = problem(caller.get(f"/fine_tuning/{place}"), 422)
+        assert f"{tries} evaluate and train nothing" in refused["detail"]
     both = f"jobs={one},{jobs[1].public_id}"
     problem(caller.get(f"/fine_tuning/comparison/curves?{both}&from=9&to=3"), 422)
     problem(caller.get(f"/fine_tuning/comparison/curves?{both}&keys=,"), 422)

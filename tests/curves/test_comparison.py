@@ -138,6 +138,58 @@ def test_results_stand_at_a_step_that_all_have_and_are_paired(jobs: list[Trainin
     assert held_out.low <= min(value for result in held_out.results for _, value in result.seeds)
 
 
+def test_jobs_of_different_length_are_told_by_each_ones_last_evaluation(
+    client: Client, jobs: list[TrainingJob]
+) -> None:
+    """Evaluated together at step 0 alone, before any training, which says nothing of what they learnt."""
+    short, long, never = jobs[0], jobs[3], jobs[1]
+    MetricPoint.objects.filter(key__name="evaluation/success").delete()
+    for job, points in ((short, {0: 0.1, 5: 0.3}), (long, {0: 0.1, 9: 0.6})):
+        key = MetricKey.objects.get(job=job, name="evaluation/success")
+        MetricPoint.objects.bulk_create(
+            MetricPoint(key=key, attempt=1, step=step, value=value) for step, value in points.items()
+        )
+    held_out, reward = results(arms_of([short, long]))
+    assert (held_out.title, held_out.step) == ("Held-out success, each job's last", 9)
+    assert [(one.seeds, one.steps, one.difference) for one in held_out.results] == [
+        (((1, 0.3),), (5,), None),
+        (((2, 0.6),), (9,), None),
+    ]
+    assert reward.title.startswith("Reward")
+    page = flat(client.get(reverse("runs:compare") + query([short, long])))
+    assert "at step 5" in page
+    assert "at step 9" in page
+    assert page.count("Difference from the first") == 1
+    held_out = results(arms_of([short, long, never]))[0]
+    assert [one.steps for one in held_out.results] == [(5,), (9,)], "a seed that was not evaluated is left out"
+    key = MetricKey.objects.get(job=long, name="evaluation/success")
+    MetricPoint.objects.create(key=key, attempt=1, step=5, value=0.5)
+    assert [row.step for row in results(arms_of([short, long]))[:2]] == [9, 5], "what all have from training stands too"
+
+
+def test_a_model_that_was_waited_for_is_that_model(jobs: list[TrainingJob]) -> None:
+    first, second = jobs[:2]
+    TrainingJob.objects.filter(pk=first.pk).update(model="after", after=jobs[3])
+    TrainingJob.objects.filter(pk=second.pk).update(model=f"ft:{jobs[3].public_id}")
+    both = TrainingJob.objects.order_by("pk").select_related("after")
+    arms = arms_of(list(both.filter(pk__in=[first.pk, second.pk])))
+    assert [len(arm.jobs) for arm in arms] == [2]
+    other = arms_of(list(both.filter(pk__in=[first.pk, jobs[4].pk])))
+    assert {row.label: row.values for row in differing(other)[0]}["Model"] == (f"ft:{jobs[3].public_id}", "m")
+
+
+def test_evaluations_are_compared_elsewhere(client: Client, jobs: list[TrainingJob]) -> None:
+    tries = made("Tries", 1, [0.5], jobs[0].dataset)
+    TrainingJob.objects.filter(pk=tries.pk).update(method="evaluation")
+    page = flat(client.get(reverse("runs:compare") + query([jobs[0], tries])))
+    assert "Tries is an evaluation, which trains nothing" in page
+    assert "1 job of 10" in page
+    assert page.count("Remove<span") == 1
+    told = client.get(reverse("runs:compare_curves") + query([jobs[0], tries])).json()
+    assert len(told["large"]) == 1
+    assert "Tries" not in flat(client.get(reverse("runs:compare")))
+
+
 def test_the_lines_are_means_over_seeds(client: Client, jobs: list[TrainingJob]) -> None:
     told = client.get(reverse("runs:compare_curves") + query(jobs) + "&x=time").json()
     first, second = told["large"]

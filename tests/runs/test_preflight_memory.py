@@ -67,6 +67,26 @@ def test_memory_is_told_in_one_unit(told: int, words: str) -> None:
     assert memory(told) == words
 
 
+def test_a_model_that_is_to_be_spread_is_warned_of_where_there_is_one_device() -> None:
+    name, row = "Qwen/Qwen3-0.6B", frozen(lessons())
+
+    def said(hardware: dict[str, object]) -> list[str]:
+        found = preflight(asks(row, "supervised", model=name, changes={"hardware": hardware}))
+        assert found.memory is not None
+        assert found.memory.sharding == ("fsdp2" if found.memory.gpus > 1 else "copies")
+        return [one.message for one in found.warnings if one.code == "nothing_to_spread"]
+
+    worker(1, 80, name="single", model_names=[name])
+    worker(0, 0, name="box", model_names=[name], main_memory_mib=256 * 1024)
+    (told,) = said({"sharding": "fsdp2"})
+    assert "not two at box, single: there the job trains as one process" in told
+    assert "offloaded" not in told
+    assert "nothing is offloaded" in said({"sharding": "fsdp2", "offload": True})[0]
+    Worker.objects.all().delete()
+    worker(2, 80, name="pair", model_names=[name])
+    assert said({"sharding": "fsdp2", "offload": True}) == []
+
+
 def test_memory_says_which_worker_fits_and_what_would_make_it_fit() -> None:
     name, row = "Qwen/Qwen3-4B", frozen(lessons())
     worker(1, 24, name="small", model_names=[name])

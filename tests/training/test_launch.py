@@ -36,6 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 STEPS = 8
 """Of a job that is stopped twice, each time a step or two further on."""
 EVALUATION = {"tasks": 4, "turns": 1}
+SFT = {"epochs": 0.5, "evaluation": EVALUATION, "hardware": {"sharding": "fsdp2", "offload": True}}
 RL = {
     "steps": 2, "evaluation": EVALUATION, "sampling": {"rollouts": 2}, "decoding": {"turn_tokens": 8},
     "limits": {"checkpoint_every": 1},
@@ -48,7 +49,7 @@ def demo(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("demo")
     each, datasets.EACH = datasets.EACH, 8
     try:
-        prepare_demo(folder, 0, 1, {"sft": {"epochs": 0.5, "evaluation": EVALUATION}, "rl": RL})
+        prepare_demo(folder, 0, 1, {"sft": SFT, "rl": RL})
     finally:
         datasets.EACH = each
     assert main([str(folder / "sft")]) == Exit.DONE
@@ -91,6 +92,14 @@ def test_demo_goes_through_both_jobs(demo: Path) -> None:
         assert {"model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json"} <= files
         assert not {path for path in files if path.endswith((".bin", ".pt", ".pth"))}
     assert records(demo / "rl")[-1].data == {"ended": "done"}
+
+
+def test_what_is_to_be_spread_where_there_is_one_process_trains_as_one_and_says_so(demo: Path) -> None:
+    place, told = [one for one in records(demo / "sft") if one.kind == "event"][:2]
+    assert (place.data["sharding"], place.data["offload"]) == ("copies", False)
+    assert told.level == "warn"
+    assert "one process holds the whole model. Nothing is offloaded" in told.message
+    assert "whole model" not in (demo / "rl" / RECORD).read_text()
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from tests.runs.job_support import asks, frozen, lessons
 from tests.workers import worker_support as support
 from tests.workers.test_claims import end, upload
 from tests.workers.worker_support import API, a_worker, queued
@@ -16,6 +17,7 @@ from training.config import Reinforcement, Supervised
 from training.job import MANIFEST
 from webapp.accounts.models import AuditEntry
 from webapp.runs import control, matching
+from webapp.runs.launch.preflight import preflight
 from webapp.runs.local import worker_process
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
 from webapp.workers import claims, registration
@@ -33,7 +35,8 @@ def only_workers_that_are_here(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def with_gpu(name: str, gib: int, count: int = 1, **more: Any):
     devices = [{"name": "a GPU", "memory_mib": gib * 1024}] * count
-    return registration.register(Introduction(name=name, devices=devices, models=[NAME], **more), support.operator())
+    about = Introduction(**{"name": name, "devices": devices, "models": [NAME], **more})
+    return registration.register(about, support.operator())
 
 
 def test_a_job_too_large_for_a_worker_waits_for_one_that_holds_it() -> None:
@@ -58,9 +61,9 @@ def test_a_job_too_large_for_a_worker_waits_for_one_that_holds_it() -> None:
 
 def test_a_person_may_let_a_worker_try_what_the_estimate_forbids(client: Client) -> None:
     job = queued(model=NAME, config=CONFIG, method="supervised")
-    narrow, fetches = with_gpu("narrow", 24), a_worker("fetches", models=["*"])
+    narrow, fetches = with_gpu("narrow", 24), a_worker("fetches", models=["*"], main_memory_mib=8 * 1024)
     assert claims.claim(narrow, API) is None
-    assert claims.claim(fetches, API) is None, "the model lies at another's place"
+    assert claims.claim(fetches, API) is None
     matching.refresh()
     client.force_login(support.operator())
     assert b"act-ignore-memory" in client.get(reverse("runs:job", args=[job.public_id])).content
@@ -69,6 +72,7 @@ def test_a_person_may_let_a_worker_try_what_the_estimate_forbids(client: Client)
     matching.refresh()
     job.refresh_from_db()
     assert job.reason == ""
+    assert claims.claim(fetches, API) is None, "the model lies at another's place, who lacks nothing now"
     told = claims.claim(narrow, API)
     assert told is not None
     assert told.job == job.public_id
@@ -128,7 +132,7 @@ def test_a_job_waits_for_a_worker_that_has_its_tracker(client: Client) -> None:
     matching.refresh()
     job.refresh_from_db()
     assert job.reason == ""
-    assert matching.able(job, live_candidates()) == ["able"]
+    assert [one.name for one in matching.able(job, live_candidates())] == ["able"]
     told = claims.claim(able, API)
     assert told is not None
     assert told.job == job.public_id
@@ -153,6 +157,38 @@ def test_each_reason_of_several_workers_is_told(client: Client) -> None:
     assert claims.claim(narrow, API) is not None
 
 
+@pytest.mark.parametrize(
+    ("listing", "report_to"), [({"gib": 24}, "none"), ({"gib": 80, "count": 8, "software": {"torch": "2"}}, "wandb")]
+)
+def test_a_worker_that_lists_a_model_comes_first_only_where_it_lacks_nothing(
+    listing: dict[str, Any], report_to: str
+) -> None:
+    """Else who may fetch the model takes the job: claims, the reason for waiting and the preflight say the same."""
+    asked = asks(frozen(lessons()), "supervised", model=NAME, changes={"report_to": report_to})
+    job = queued(model=NAME, config={**CONFIG, "report_to": report_to}, method="supervised")
+    lists = with_gpu("lists", **listing)
+    matching.refresh()
+    job.refresh_from_db()
+    assert job.reason
+    assert preflight(asked).queue.able == ()
+    software = {"torch": "2", "wandb": "0.2"}
+    fetches = with_gpu("fetches", 80, 8, models=["*"], software=software)
+    assert preflight(asked).queue.able == ("fetches",)
+    assert {one.code for one in preflight(asked).warnings}.isdisjoint({"too_large", "tracker_missing"})
+    matching.refresh()
+    job.refresh_from_db()
+    assert job.reason == ""
+    assert [one.name for one in matching.able(job, live_candidates())] == ["fetches"]
+    assert claims.claim(lists, API) is None
+    able = with_gpu("able", 80, 8, software=software)
+    assert claims.claim(fetches, API) is None, "one that lists it lacks nothing by now"
+    assert preflight(asked).queue.able == ("able",)
+    claims.goodbye(able)
+    told = claims.claim(fetches, API)
+    assert told is not None
+    assert told.job == job.public_id
+
+
 def test_the_worker_of_this_site_is_not_started_for_a_job_that_it_would_not_be_given(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -164,6 +200,9 @@ def test_the_worker_of_this_site_is_not_started_for_a_job_that_it_would_not_be_g
     assert not worker_process.is_wanted(), "it would find nothing to do, again and again"
     control.ignore_memory(job, support.operator())
     assert worker_process.is_wanted()
+    lists = a_worker("lists", models=[NAME])
+    assert not worker_process.is_wanted(), "the model lies at another's place"
+    claims.goodbye(lists)
     job.delete()
     demo = queued()
     assert worker_process.is_wanted()

@@ -73,7 +73,7 @@ def _able(job: TrainingJob) -> list[str]:
     """Who could take a job that waits."""
     if job.state != TrainingState.QUEUED or job.reason:
         return []
-    return matching.able(job, candidates())[:SHOWN]
+    return [one.name for one in matching.able(job, candidates())[:SHOWN]]
 
 
 def actions(job: TrainingJob) -> dict[str, bool]:

@@ -8,7 +8,7 @@ from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
-from webapp.runs.room import TOO_LARGE, needs_of
+from webapp.runs.room import TOO_LARGE, Needs, needs_of
 from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say
 
@@ -34,17 +34,23 @@ def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
     return Remark(param="model", code="model_unseen", message=message)
 
 
-def takers(model: str, engine: str, here: list[Candidate]) -> list[Candidate]:
-    """The candidates that would be given a job: those that list its model, where one does, before those that may fetch
-    any (as `webapp.workers.claims` gives jobs out)."""
+def takers(model: str, engine: str, here: list[Candidate], needs: Needs | None) -> list[Candidate]:
+    """The candidates that a job is for: those that list its model, where one of them lacks nothing of what the job
+    needs, before those that may fetch any."""
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
-    return [candidate for candidate in able if model in candidate.models] or able
+    listing = [candidate for candidate in able if model in candidate.models]
+    return listing if given(listing, needs) else able
 
 
-def able(job: TrainingJob, here: list[Candidate]) -> list[str]:
-    """Names of the candidates that would be given a job."""
+def given(takers: list[Candidate], needs: Needs | None) -> list[Candidate]:
+    """Those that would be given the job: who lacks nothing, as far as is known."""
+    return [one for one in takers if needs is None or needs.lacking(one) is None]
+
+
+def able(job: TrainingJob, here: list[Candidate]) -> list[Candidate]:
+    """The candidates that would be given a job: `webapp.workers.claims` gives it to one of them."""
     needs = needs_of(job)
-    return [one.name for one in takers(first_model(job), job.engine, here) if needs.lacking(one) is None]
+    return given(takers(first_model(job), job.engine, here, needs), needs)
 
 
 def refresh() -> int:
@@ -59,16 +65,16 @@ def refresh() -> int:
         kind = (first_model(job), job.engine)
         if kind not in known:
             known[kind] = impediment(*kind, here)
-        remark = known[kind] or _told(_without_room(job, takers(*kind, here)))
+        remark = known[kind] or _told(_without_room(job, here))
         if job.reason != (remark.message if remark else ""):
             changed += _note(job, remark)
     return changed
 
 
-def _without_room(job: TrainingJob, able: list[Candidate]) -> list[Remark]:
-    """Why none of the candidates has room for a job, each sort of reason once; nothing where one has."""
+def _without_room(job: TrainingJob, here: list[Candidate]) -> list[Remark]:
+    """Why none of those that a job is for has room for it, each sort of reason once; nothing where one has."""
     needs, reasons = needs_of(job), dict[str, Remark]()
-    for candidate in able:
+    for candidate in takers(first_model(job), job.engine, here, needs):
         lacking = needs.lacking(candidate)
         if lacking is None:
             return []
@@ -86,8 +92,7 @@ def kept_by_memory(job: TrainingJob) -> bool:
     """Whether a queued job waits because its estimate of memory is above what a worker here has, and for that alone."""
     if job.state != TrainingState.QUEUED or not job.reason:
         return False
-    reasons = _without_room(job, takers(first_model(job), job.engine, candidates()))
-    return any(reason.code == TOO_LARGE for reason in reasons)
+    return any(reason.code == TOO_LARGE for reason in _without_room(job, candidates()))
 
 
 @transaction.atomic

@@ -27,7 +27,6 @@ from webapp.runs.evaluations.progress import reported
 from webapp.runs.models import AttemptEnd, Checkpoint, CheckpointState, TrainingAttempt, TrainingJob, TrainingState
 from webapp.runs.readiness import advance, locked
 from webapp.runs.rollouts.verification import verify_sample
-from webapp.runs.room import needs_of
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
 from webapp.runs.topics import tell, tell_job
 from webapp.runs.transitions import AttemptEnding
@@ -35,7 +34,7 @@ from webapp.runs.wakeups import ready_jobs, wake_workers
 from webapp.workers.assignment import Assignment, assignment
 from webapp.workers.errors import NoFinalModel
 from webapp.workers.models import Worker
-from webapp.workers.registration import candidate_of, live_trainers
+from webapp.workers.registration import COLUMNS, candidate_of, live_trainers
 
 LOOK_EVERY_SECONDS = 0.5
 """So often a waiting claim looks for a job."""
@@ -266,10 +265,11 @@ def _take(worker: Worker) -> TrainingJob | None:
 
 def _first_with_room(worker: Worker) -> TrainingJob | None:
     """The oldest job that a worker can do and has room for, locked."""
-    mine = candidate_of(worker)
-    waiting = ready_jobs().filter(_could(worker)).exclude(pk__in=_elsewhere(worker)).order_by("pk")
-    for job in waiting[:AT_ONCE]:
-        if needs_of(job).lacking(mine) is None:
+    waiting = list(ready_jobs().filter(_could(worker)).exclude(pk__in=_elsewhere(worker)).order_by("pk")[:AT_ONCE])
+    mine, others = candidate_of(worker), live_trainers().exclude(pk=worker.pk).only(*COLUMNS)
+    here = [mine, *map(candidate_of, others)] if waiting else []
+    for job in waiting:
+        if mine in matching.able(job, here):
             rows = ready_jobs().select_for_update(of=("self",), no_key=True, skip_locked=True)
             taken = rows.filter(pk=job.pk).first()
             if taken is not None:
@@ -287,17 +287,12 @@ def begun_at(job: TrainingJob) -> int:
 
 def _could(worker: Worker) -> Q:
     """Jobs that a worker can take (as `Candidate.can_take`): with models of this site's own, those that it lists, and,
-    where it may fetch any, those that do not lie at another one's place who could do the job as well."""
-    own = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names])
-    own |= Q(model__startswith="ft:") | Q(model__startswith=ENDPOINT)
-    if ANY_MODEL not in worker.model_names:
-        return own & Q(engine__in=worker.engines)
-    others = list(live_trainers().exclude(pk=worker.pk).only("engines", "model_names"))
-    condition = Q(pk__in=[])
-    for engine in worker.engines:
-        theirs = {name for other in others if engine in other.engines for name in other.model_names}
-        condition |= Q(engine=engine) & (own | (Q(model__contains="/") & ~Q(model__in=theirs)))
-    return condition
+    where it may fetch any, all that can be fetched."""
+    models = Q(model__in=[DEMO_MODEL, AFTER, *worker.model_names])
+    models |= Q(model__startswith="ft:") | Q(model__startswith=ENDPOINT)
+    if ANY_MODEL in worker.model_names:
+        models |= Q(model__contains="/")
+    return models & Q(engine__in=worker.engines)
 
 
 def _elsewhere(worker: Worker) -> list[int]:

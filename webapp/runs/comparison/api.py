@@ -62,6 +62,10 @@ def _arms(text: str) -> list[Arm]:
     if missing:
         told = ", ".join(name[:60] for name in missing)
         raise Problem(404, f"There are no training jobs {told}. GET /fine_tuning/jobs lists those there are.")
+    tries = ", ".join(job.public_id for job in jobs if job.is_evaluation)
+    if tries:
+        where = "GET /fine_tuning/evaluations/comparison compares such."
+        raise Problem(422, f"jobs: {tries} evaluate and train nothing. {where}")
     return arms_of(jobs)
 
 
@@ -75,7 +79,10 @@ def _arm(arm: Arm) -> dict[str, Any]:
 
 def _result(result: table.Result) -> dict[str, Any]:
     return {
-        "seeds": [{"seed": seed, "value": value} for seed, value in result.seeds],
+        "seeds": [
+            {"seed": seed, "value": value, "step": step}
+            for (seed, value), step in zip(result.seeds, result.steps, strict=True)
+        ],
         "mean": result.mean,
         "difference": result.difference,
     }

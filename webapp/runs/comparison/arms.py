@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from webapp.runs.models import TrainingJob
+from webapp.runs.spec import AFTER
 
 MOST_JOBS = 10
 _SEED = re.compile(r"[\s,;:_-]*\bseed[\s=:_-]*\d+\b", re.IGNORECASE)
@@ -41,14 +42,18 @@ def seed_of(job: TrainingJob) -> int:
     return seed if type(seed) is int else 0
 
 
+def model_of(job: TrainingJob) -> str:
+    """The model that a job begins with; of one that waited for another job, the one that this made."""
+    return f"ft:{job.after.public_id}" if job.model == AFTER and job.after is not None else job.model
+
+
 def settings_of(job: TrainingJob) -> dict[str, Any]:
-    """What a job was told, its seed left out."""
+    """What a job was told, its seed and its place in the queue left out."""
     return {
         "method": job.method,
-        "model": job.model,
+        "model": model_of(job),
         "dataset": job.dataset_id,
         "evaluation": job.evaluation_id,
-        "after": job.after_id,
         "engine": job.engine,
         "config": {name: value for name, value in (job.config or {}).items() if name != "seed"},
     }
@@ -57,7 +62,8 @@ def settings_of(job: TrainingJob) -> dict[str, Any]:
 def named(wanted: Iterable[str]) -> tuple[list[TrainingJob], list[str]]:
     """(jobs of these ids, ids that name none), each once and `MOST_JOBS` at most."""
     ids = list(dict.fromkeys(wanted))[:MOST_JOBS]
-    rows = TrainingJob.objects.select_related("dataset", "evaluation").defer("estimate", "result", "dataset__manifest")
+    rows = TrainingJob.objects.select_related("dataset", "evaluation", "after")
+    rows = rows.defer("estimate", "result", "dataset__manifest")
     known = {job.public_id: job for job in rows.filter(public_id__in=ids)}
     return [known[name] for name in ids if name in known], [name for name in ids if name not in known]
 

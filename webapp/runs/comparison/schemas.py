@@ -62,6 +62,7 @@ class DifferingSetting(Schema):
 class SeedValue(Schema):
     seed: int
     value: float
+    step: Annotated[int, Field(description="The step that the number is of.")]
 
 
 class ArmResult(Schema):
@@ -73,6 +74,8 @@ class ArmResult(Schema):
 
 
 class ResultOut(Schema):
+    """A result at one step; of jobs that ended at different ones `step` is the last, and `difference` is null."""
+
     title: str
     step: int
     arms: list[ArmResult]

@@ -11,7 +11,7 @@ from django.db.models import Avg, Count
 from synthesis.errors import InputError
 from training.config import read_config
 from training.presets import leaves
-from webapp.runs.comparison.arms import Arm, seed_of
+from webapp.runs.comparison.arms import Arm, model_of, seed_of
 from webapp.runs.comparison.intervals import DIFFERENCE, SHARE, Estimate, estimate, paired
 from webapp.runs.job_summary import label_of_setting
 from webapp.runs.launch.setting_fields import told
@@ -33,12 +33,18 @@ class SettingRow:
 
 @dataclass(frozen=True)
 class Result:
-    """What an arm ended with: its seeds' numbers and their mean; `difference` from the first arm, over `pairs` seeds
-    that both have."""
+    """What an arm ended with: its seeds' numbers, the steps that these are of, and their mean; `difference` from the
+    first arm, over the seeds that both have."""
 
     seeds: tuple[tuple[int, float], ...]
+    steps: tuple[int, ...]
     mean: Estimate | None
     difference: Estimate | None = None
+
+    @property
+    def at(self) -> list[int]:
+        """The steps, each once."""
+        return sorted(set(self.steps))
 
     def places(self, low: float, high: float) -> tuple[list[float], float, float]:
         """Places of the seeds, and of the interval's ends, on a line of 100 from `low` to `high`."""
@@ -55,10 +61,12 @@ class Result:
 
 @dataclass(frozen=True)
 class ResultRow:
-    """A result of every arm at one step, drawn on a line from `low` to `high`."""
+    """A result of every arm, drawn on a line from `low` to `high`: at one step, or where jobs are `apart` at each one's
+    own; `step` is the last of them."""
 
     title: str
     step: int
+    apart: bool
     results: tuple[Result, ...]
     low: float
     high: float
@@ -85,7 +93,7 @@ def _settings(job: TrainingJob) -> dict[str, str]:
     """Every setting of a job in words, its seed left out."""
     basics: dict[str, Any] = {
         "method": job.method,
-        "model": job.model,
+        "model": model_of(job),
         "dataset": f"{job.dataset.name}, {job.dataset.public_id}",
         "evaluation": f"{job.evaluation.name}, {job.evaluation.public_id}" if job.evaluation else None,
         "preset": job.preset,
@@ -105,11 +113,13 @@ def _label(path: str, job: TrainingJob) -> str:
 
 
 def results(arms: Sequence[Arm]) -> list[ResultRow]:
-    """Held-out success at the last step that all were evaluated at, and the reward up to the last step of all."""
-    return [row for row in (_held_out(arms), _reward(arms)) if row is not None]
+    """Held-out success as each job ended, and at the last step that all were evaluated at if they learnt until then;
+    the reward up to the last step of all."""
+    reward = _reward(arms)
+    return [*_held_out(arms), *([reward] if reward is not None else [])]
 
 
-def _held_out(arms: Sequence[Arm]) -> ResultRow | None:
+def _held_out(arms: Sequence[Arm]) -> list[ResultRow]:
     jobs = [job for arm in arms for job in arm.jobs]
     points = MetricPoint.objects.filter(
         key__job__in=[job.pk for job in jobs], key__name=HELD_OUT, superseded=False, value__isnull=False
@@ -118,12 +128,18 @@ def _held_out(arms: Sequence[Arm]) -> ResultRow | None:
     for job, step, value in points.values_list("key__job", "step", "value")[:MOST_POINTS]:
         if value is not None:
             known.setdefault(job, {})[step] = value
-    shared = set.intersection(*(set(known.get(job.pk, ())) for job in jobs)) if jobs else set()
-    if not shared:
-        return None
-    step = max(shared)
-    values = {job.pk: known[job.pk][step] for job in jobs}
-    return _row(f"Held-out success at step {step:,}", step, arms, values, share=True)
+    if not known:
+        return []
+    rows = []
+    shared = set.intersection(*(set(known.get(job.pk, ())) for job in jobs))
+    last = {pk: (max(points), points[max(points)]) for pk, points in known.items()}
+    if len(known) < len(jobs) or len({step for step, _ in last.values()}) > 1:
+        rows.append(_row("Held-out success, each job's last", arms, last, share=True))
+    if shared and (not rows or max(shared)):
+        step = max(shared)
+        values = {job.pk: (step, known[job.pk][step]) for job in jobs}
+        rows.append(_row(f"Held-out success at step {step:,}", arms, values, share=True))
+    return rows
 
 
 def _reward(arms: Sequence[Arm]) -> ResultRow | None:
@@ -142,18 +158,21 @@ def _reward(arms: Sequence[Arm]) -> ResultRow | None:
     if any(job.pk not in known for job in jobs):
         return None
     title = f"Reward, mean of the {count} steps to {step:,}" if count > 1 else f"Reward at step {step:,}"
-    return _row(title, step, arms, known)
+    return _row(title, arms, {pk: (step, mean) for pk, mean in known.items()})
 
 
-def _row(title: str, step: int, arms: Sequence[Arm], values: dict[int, float], *, share: bool = False) -> ResultRow:
-    by_seed = [{seed_of(job): values[job.pk] for job in arm.jobs} for arm in arms]
+def _row(title: str, arms: Sequence[Arm], values: dict[int, tuple[int, float]], *, share: bool = False) -> ResultRow:
+    """A row of (step, number) by job. What is of different steps has no difference."""
+    told = [sorted((seed_of(job), *values[job.pk]) for job in arm.jobs if job.pk in values) for arm in arms]
+    by_seed = [{seed: value for seed, _, value in seeds} for seeds in told]
+    steps = {step for step, _ in values.values()}
     told_results = []
     for place, seeds in enumerate(by_seed):
         mean = estimate(list(seeds.values()), SHARE if share else None)
-        gap = paired(by_seed[0], seeds, DIFFERENCE if share else None) if place else None
-        told_results.append(Result(tuple(sorted(seeds.items())), mean, gap))
+        gap = paired(by_seed[0], seeds, DIFFERENCE if share else None) if place and len(steps) == 1 else None
+        told_results.append(Result(tuple(seeds.items()), tuple(step for _, step, _ in told[place]), mean, gap))
     ends = [value for seeds in by_seed for value in seeds.values()]
     for result in told_results:
         if result.mean is not None and result.mean.low is not None and result.mean.high is not None:
             ends += [result.mean.low, result.mean.high]
-    return ResultRow(title, step, tuple(told_results), min(ends), max(ends))
+    return ResultRow(title, max(steps), len(steps) > 1, tuple(told_results), min(ends), max(ends))

@@ -17,6 +17,7 @@ from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, origin_of, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.launch.packages import look_at_packages
+from webapp.runs.launch.placement import look_at_spreading
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.launch.windows import look_at_lengths
@@ -76,9 +77,12 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     here = candidates()
     _look_at_workers(asked, here)
     steps, steps_note = steps_of(asked.config, facts, asked.dataset, asked.file)
-    takers = matching.takers(asked.new.model, asked.new.engine, here)
+    needs = needs_of_new(asked)
+    takers = matching.takers(asked.loaded, asked.new.engine, here, needs)
     memory, memory_note = memory_of(asked.base, asked.config, asked.new.engine, takers)
-    given = _given(asked, here)
+    given = matching.given(takers, needs)
+    look_at_packages(asked, takers, given)
+    look_at_spreading(asked, given)
     if memory is not None:
         _look_at_memory(asked, memory)
     time, time_note = duration_of(asked.base, asked.preset, asked.new.method, steps)
@@ -98,14 +102,6 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         time_note=time_note,
         queue=_queue(asked, here, given, memory),
     )
-
-
-def _given(asked: ResolvedJob, here: list[Candidate]) -> list[Candidate]:
-    """Who would be given the job, as claims decide: not who lacks the memory, or a package that it needs."""
-    able, needs = matching.takers(asked.loaded, asked.new.engine, here), needs_of_new(asked)
-    given = [one for one in able if needs is None or needs.lacking(one) is None]
-    look_at_packages(asked, able, given)
-    return given
 
 
 def _queue(asked: ResolvedJob, here: list[Candidate], able: list[Candidate], memory: Memory | None) -> Queue:

@@ -25,11 +25,10 @@ from webapp.accounts.models import Role, User
 from webapp.accounts.services import audit
 from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token, granted
 from webapp.jobs.presence import workers as celery_workers
-from webapp.runs.candidates import Candidate
-from webapp.runs.checkpoint_files import first_model
+from webapp.runs import matching
+from webapp.runs.candidates import Candidate, candidates
 from webapp.runs.launch.packages import OPTIONAL
 from webapp.runs.local import installation
-from webapp.runs.room import needs_of
 from webapp.runs.wakeups import GPU_QUEUE, ready_jobs
 from webapp.stack.account import die_with_parent
 from webapp.stack.install import has_nvidia
@@ -109,14 +108,13 @@ def _candidate() -> Candidate:
 
 
 def is_wanted() -> bool:
-    """Whether a job waits that a worker here could do."""
+    """Whether a job waits that a worker here would be given."""
     if not installation.importable():
         return False
     candidate = _candidate()
-    return any(
-        candidate.can_take(first_model(job), job.engine) and needs_of(job).lacking(candidate) is None
-        for job in ready_jobs().select_related("after").order_by("pk")[:AT_ONCE]
-    )
+    here = [candidate, *(one for one in candidates() if one.worker)]
+    waiting = ready_jobs().select_related("after").order_by("pk")[:AT_ONCE]
+    return any(candidate in matching.able(job, here) for job in waiting)
 
 
 def command(serves: int = 0) -> list[str]:

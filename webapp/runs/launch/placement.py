@@ -1,0 +1,33 @@
+"""Placement of a new job's model: whether the workers that would be given it have the GPUs to spread it over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from training.config import EvaluationJob
+from webapp.runs.candidates import Candidate
+from webapp.runs.launch.job_lookup import ResolvedJob
+from webapp.runs.launch.memory import room_at
+
+NAMED = 3
+
+
+def look_at_spreading(asked: ResolvedJob, given: Sequence[Candidate]) -> None:
+    """Warn of a model that is to be spread where one process has nothing to spread it over, and of what is then left
+    of offloading."""
+    config = asked.config
+    if config is None or isinstance(config, EvaluationJob) or config.hardware.sharding != "fsdp2":
+        return
+    alone = [one.name for one in given if room_at(one) is not None and len(one.devices) < 2]
+    if not alone:
+        return
+    where = ", ".join(name[:60] for name in alone[:NAMED])
+    if len(alone) > NAMED:
+        where += f" and {len(alone) - NAMED} more"
+    message = (
+        f"fsdp2 spreads a model over several GPUs, and there are not two at {where}: there the job trains as one "
+        "process that holds the whole model"
+    )
+    if config.hardware.offload:
+        message += ", and nothing is offloaded (only what is spread can be)"
+    asked.warn("changes.hardware.sharding", "nothing_to_spread", f"{message}.")
