@@ -83,7 +83,7 @@ def test_a_tracker_that_workers_lack_is_warned_of() -> None:
     row, changes = frozen(tasks()), {"report_to": "wandb"}
 
     def said() -> list[str]:
-        return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "tracker_missing"]
+        return [one.message for one in preflight(asks(row, changes=changes)).warnings if one.code == "package_missing"]
 
     def able() -> tuple[str, ...]:
         return preflight(asks(row, changes=changes)).queue.able

@@ -174,7 +174,7 @@ def test_a_worker_that_lists_a_model_comes_first_only_where_it_lacks_nothing(
     software = {"torch": "2", "wandb": "0.2"}
     fetches = with_gpu("fetches", 80, 8, models=["*"], software=software)
     assert preflight(asked).queue.able == ("fetches",)
-    assert {one.code for one in preflight(asked).warnings}.isdisjoint({"too_large", "tracker_missing"})
+    assert {one.code for one in preflight(asked).warnings}.isdisjoint({"too_large", "package_missing"})
     matching.refresh()
     job.refresh_from_db()
     assert job.reason == ""

@@ -55,8 +55,7 @@ def missing(package: Package, names: Sequence[str], instead: str) -> Remark:
         f"The package {package.name}, {package.what}, is not installed at {where}: the job waits for a worker that "
         f"has it. Install it there (`pip install {package.name}`) and start that worker anew, or {instead}."
     )
-    code = "tracker_missing" if package.setting == "report_to" else "package_missing"
-    return Remark(param=f"changes.{package.setting}", code=code, message=message)
+    return Remark(param=f"changes.{package.setting}", code="package_missing", message=message)
 
 
 def look_at_packages(asked: ResolvedJob, able: Sequence[Candidate], given: Sequence[Candidate]) -> None:
