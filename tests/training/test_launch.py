@@ -92,6 +92,7 @@ def test_demo_goes_through_both_jobs(demo: Path) -> None:
         assert {"model.safetensors", "tokenizer.json", "chat_template.jinja", "config.json"} <= files
         assert not {path for path in files if path.endswith((".bin", ".pt", ".pth"))}
     assert records(demo / "rl")[-1].data == {"ended": "done"}
+    assert "whole model" not in (demo / "rl" / RECORD).read_text(), "nothing was to be spread"
 
 
 def test_what_is_to_be_spread_where_there_is_one_process_trains_as_one_and_says_so(demo: Path) -> None:
@@ -99,7 +100,6 @@ def test_what_is_to_be_spread_where_there_is_one_process_trains_as_one_and_says_
     assert (place.data["sharding"], place.data["offload"]) == ("copies", False)
     assert told.level == "warn"
     assert "one process holds the whole model. Nothing is offloaded" in told.message
-    assert "whole model" not in (demo / "rl" / RECORD).read_text()
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -88,8 +89,11 @@ def _points(record: Path) -> dict[tuple[str, int], float | None]:
 
 def trainer_of(running: Running) -> psutil.Process:
     def found() -> list[psutil.Process]:
-        below = psutil.Process(running.pid).children(recursive=True)
-        return [one for one in below if any("training." in part for part in one.cmdline())]
+        trainers = []
+        for one in psutil.Process(running.pid).children(recursive=True):
+            with suppress(psutil.NoSuchProcess):  # it ended between the two looks
+                trainers += [one] if any("training." in part for part in one.cmdline()) else []
+        return trainers
 
     return wait_for(found, seconds=60, what="a trainer")[0]
 

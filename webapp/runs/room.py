@@ -7,8 +7,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import ValidationError
-
+from synthesis.errors import InputError
 from training.config import read_config
 from training.job import MANIFEST
 from webapp.runs.candidates import Candidate
@@ -107,7 +106,7 @@ def _told(stored: str, sha256: str) -> str:
 def _memory(base: str, config: str, engine: str, devices: tuple[int, ...], main_memory: int) -> Memory | None:
     try:
         asked = read_config(json.loads(config))
-    except (ValidationError, ValueError):
+    except (InputError, ValueError):
         return None
     alone = Candidate("", (engine,), frozenset(), devices=devices, main_memory=main_memory)
     return memory_of(base, asked, engine, [alone])[0]
