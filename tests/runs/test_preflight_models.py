@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
@@ -9,6 +11,9 @@ from django.core.files.storage import default_storage
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, lessons, tasks
 from tests.runs.test_preflight import problems, warnings, worker
+from training.config import ReportTo
+from training.job import OPTIONAL_PACKAGES
+from webapp.runs.launch.packages import packages_of
 from webapp.runs.launch.preflight import preflight
 from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, TrainingJob
 from webapp.runs.services import create_job
@@ -133,3 +138,10 @@ def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
     assert any("can load mine-7B" in one.message for one in unseen.warnings)
     worker(name="has it", model_names=["mine-7B"])
     assert preflight(asks(row, model=step, preset="demo-rl")).queue.able == ("has it",)
+
+
+@pytest.mark.parametrize("tracker", sorted({*get_args(get_args(ReportTo)[0])} - {"none"}))
+def test_workers_tell_of_every_tracker_that_a_job_may_name(tracker: str) -> None:
+    """Of one that they do not tell, its job would wait for ever."""
+    [package] = packages_of({"report_to": tracker})
+    assert package.name in OPTIONAL_PACKAGES

@@ -11,12 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from training.config import EngineKind
-from training.job import VllmServer, is_model_name
+from training.job import OPTIONAL_PACKAGES, VllmServer, is_model_name
 from training.main_memory import main_memory
 
 PACKAGES = ("torch", "trl", "transformers", "accelerate", "peft", "vllm")
-OPTIONAL = ("trackio", "wandb", "tensorboard", "torchao", "flash-attn")
-"""What only some settings need; a worker that does not tell one lacks it."""
 _QUERY = ["nvidia-smi", "--format=csv,noheader,nounits"]
 
 
@@ -65,7 +63,7 @@ def main_memory_mib() -> int:
 def software() -> dict[str, str]:
     """Versions of what training stands on, and of what only some settings need."""
     versions = {"python": platform.python_version()}
-    for name in (*PACKAGES, *OPTIONAL):
+    for name in (*PACKAGES, *OPTIONAL_PACKAGES):
         try:
             versions[name] = metadata.version(name)
         except metadata.PackageNotFoundError:

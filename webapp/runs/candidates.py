@@ -5,12 +5,14 @@ An app that brings workers registers a source when it is ready (`AppConfig.ready
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from training.job import ANY_MODEL, is_model_name
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT
+
+NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -60,3 +62,9 @@ def loads(names: Iterable[str], model: str) -> bool:
     if model in (DEMO_MODEL, AFTER) or model.startswith(("ft:", ENDPOINT)):
         return True
     return model in names or (ANY_MODEL in names and "/" in model and is_model_name(model))
+
+
+def in_words(names: Sequence[str]) -> str:
+    """Names of workers in a sentence: the first few, and how many more there are."""
+    more = len(names) - NAMED
+    return ", ".join(name[:60] for name in names[:NAMED]) + (f" and {more} more" if more > 0 else "")

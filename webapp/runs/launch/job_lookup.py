@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,6 +25,7 @@ from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
 
 ENDED_BADLY = (TrainingState.FAILED, TrainingState.CANCELLED)
 DEFAULTS = "defaults"
+LONGEST_CHAIN = 50
 """Stands for no preset: Envarium's own defaults."""
 
 
@@ -223,19 +224,23 @@ def _find_tuned(asked: ResolvedJob, model: str) -> None:
         asked.refuse("model", "not_whole", str(error).removeprefix("model: "))
 
 
+def chain_of(job: TrainingJob) -> Iterator[TrainingJob]:
+    """A job, the one whose model it begins with, and so on."""
+    at: TrainingJob | None = job
+    for _ in range(LONGEST_CHAIN):
+        if at is None:
+            return
+        yield at
+        if at.model == AFTER:
+            at = at.after
+        else:
+            rows = TrainingJob.objects.filter(public_id=at.model.split(":")[1]) if at.model.startswith("ft:") else None
+            at = rows.select_related("after").first() if rows is not None else None
+
+
 def base_of(job: TrainingJob) -> str:
     """The model that a chain of jobs began with."""
-    for _ in range(50):
-        if job.model == AFTER and job.after is not None:
-            job = job.after
-        elif job.model.startswith("ft:"):
-            earlier = TrainingJob.objects.filter(public_id=job.model.split(":")[1]).first()
-            if earlier is None:
-                return job.model
-            job = earlier
-        else:
-            return job.model
-    return job.model
+    return list(chain_of(job))[-1].model
 
 
 def origin_of(asked: ResolvedJob) -> str:

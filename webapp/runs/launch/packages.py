@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
-from training.config import ReportTo
-from webapp.runs.candidates import Candidate
+from webapp.runs.candidates import Candidate, in_words
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob
 
 NONE = "none"
-TRACKERS: tuple[str, ...] = tuple(name for name in get_args(get_args(ReportTo)[0]) if name != NONE)
-OPTIONAL = (*TRACKERS, "torchao", "flash-attn")
-"""All that `packages_of` may name."""
-NAMED = 3
 
 
 @dataclass(frozen=True)
@@ -48,12 +43,9 @@ def lacks(candidate: Candidate, package: Package) -> bool:
 
 def missing(package: Package, names: Sequence[str], instead: str) -> Remark:
     """Why a job waits that these workers could take if they had a package. `instead`: what else helps."""
-    where = ", ".join(name[:60] for name in names[:NAMED])
-    if len(names) > NAMED:
-        where += f" and {len(names) - NAMED} more"
     message = (
-        f"The package {package.name}, {package.what}, is not installed at {where}: the job waits for a worker that "
-        f"has it. Install it there (`pip install {package.name}`) and start that worker anew, or {instead}."
+        f"The package {package.name}, {package.what}, is not installed at {in_words(names)}: the job waits for a "
+        f"worker that has it. Install it there (`pip install {package.name}`) and start that worker anew, or {instead}."
     )
     return Remark(param=f"changes.{package.setting}", code="package_missing", message=message)
 

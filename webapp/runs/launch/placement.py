@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from training.config import EvaluationJob
-from webapp.runs.candidates import Candidate
+from training.config import EvaluationJob, Reinforcement, Supervised
+from webapp.runs.candidates import Candidate, in_words
 from webapp.runs.launch.job_lookup import ResolvedJob
 from webapp.runs.launch.memory import room_at
 
-NAMED = 3
+
+def look_at_offload(asked: ResolvedJob) -> None:
+    """Refuse to offload what is not to be spread."""
+    hardware = asked.config.hardware if isinstance(asked.config, Supervised | Reinforcement) else None
+    if hardware is not None and hardware.offload and hardware.sharding == "copies":
+        message = (
+            "Only what is spread over GPUs is offloaded, and with copies nothing is: take changes.hardware.sharding "
+            "auto or fsdp2, or leave offload out."
+        )
+        asked.refuse("changes.hardware.offload", "nothing_spread", message)
 
 
 def look_at_spreading(asked: ResolvedJob, given: Sequence[Candidate]) -> None:
@@ -21,12 +30,9 @@ def look_at_spreading(asked: ResolvedJob, given: Sequence[Candidate]) -> None:
     alone = [one.name for one in given if room_at(one) is not None and len(one.devices) < 2]
     if not alone:
         return
-    where = ", ".join(name[:60] for name in alone[:NAMED])
-    if len(alone) > NAMED:
-        where += f" and {len(alone) - NAMED} more"
     message = (
-        f"fsdp2 spreads a model over several GPUs, and there are not two at {where}: there the job trains as one "
-        "process that holds the whole model"
+        f"fsdp2 spreads a model over several GPUs, and there are not two at {in_words(alone)}: there the job trains as "
+        "one process that holds the whole model"
     )
     if config.hardware.offload:
         message += ", and nothing is offloaded (only what is spread can be)"

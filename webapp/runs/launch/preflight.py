@@ -17,7 +17,7 @@ from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, origin_of, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
 from webapp.runs.launch.packages import look_at_packages
-from webapp.runs.launch.placement import look_at_spreading
+from webapp.runs.launch.placement import look_at_offload, look_at_spreading
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
 from webapp.runs.launch.windows import look_at_lengths
@@ -71,7 +71,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     look_at_lengths(asked)
-    _look_at_offload(asked)
+    look_at_offload(asked)
     tokens = tokens_of(asked, facts)
     warn_of_evaluation(asked)
     here = candidates()
@@ -293,16 +293,6 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
     if ahead is not None and ahead.state != TrainingState.SUCCEEDED:
         message = f"The job waits until {ahead.public_id} ({ahead}) has succeeded."
         asked.warn("after", "waits", message)
-
-
-def _look_at_offload(asked: ResolvedJob) -> None:
-    hardware = asked.config.hardware if isinstance(asked.config, Supervised | Reinforcement) else None
-    if hardware is not None and hardware.offload and hardware.sharding == "copies":
-        message = (
-            "Only what is spread over GPUs is offloaded, and with copies nothing is: take changes.hardware.sharding "
-            "auto or fsdp2, or leave offload out."
-        )
-        asked.refuse("changes.hardware.offload", "nothing_spread", message)
 
 
 def _look_at_memory(asked: ResolvedJob, memory: Memory) -> None:

@@ -11,34 +11,22 @@ import functools
 from training.config import Decoding, EvaluationJob, Reinforcement, Supervised
 from training.examples.words import WINDOW
 from webapp.runs.checkpoint_files import read_object
-from webapp.runs.launch.job_lookup import ResolvedJob
+from webapp.runs.launch.job_lookup import ResolvedJob, chain_of
 from webapp.runs.models import CheckpointFile, CheckpointState, TrainingJob
-from webapp.runs.spec import AFTER, DEMO_MODEL
+from webapp.runs.spec import DEMO_MODEL
 
-LONGEST_CHAIN = 50
 LARGEST_CONFIG = 1024 * 1024
 
 
 def window_of(job: TrainingJob) -> int | None:
     """Tokens that the model which a job begins with can read at once; None where its own configuration alone knows."""
-    for _ in range(LONGEST_CHAIN):
-        if job.model == DEMO_MODEL:
-            return WINDOW
-        earlier = job.after if job.model == AFTER else _named(job.model)
-        if earlier is None:
-            return None
-        told = _of_checkpoints(earlier)
+    for number, one in enumerate(chain_of(job)):
+        told = _of_checkpoints(one) if number else None
         if told is not None:
             return told
-        job = earlier
+        if one.model == DEMO_MODEL:
+            return WINDOW
     return None
-
-
-def _named(model: str) -> TrainingJob | None:
-    """The job whose model `ft:JOB` or `ft:JOB:step-N` is."""
-    if not model.startswith("ft:"):
-        return None
-    return TrainingJob.objects.filter(public_id=model.split(":")[1]).select_related("after").first()
 
 
 def _of_checkpoints(job: TrainingJob) -> int | None:

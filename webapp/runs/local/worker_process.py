@@ -19,7 +19,7 @@ from django.conf import settings
 from django.db import connection, transaction
 from django.utils import timezone
 
-from training.job import ANY_MODEL, may_fetch
+from training.job import ANY_MODEL, OPTIONAL_PACKAGES, may_fetch
 from training.main_memory import main_memory
 from webapp.accounts.models import Role, User
 from webapp.accounts.services import audit
@@ -27,7 +27,6 @@ from webapp.accounts.tokens import MOST_DAYS, Refusal, create_token, find_token,
 from webapp.jobs.presence import workers as celery_workers
 from webapp.runs import matching
 from webapp.runs.candidates import Candidate, candidates
-from webapp.runs.launch.packages import OPTIONAL
 from webapp.runs.local import installation
 from webapp.runs.wakeups import GPU_QUEUE, ready_jobs
 from webapp.stack.account import die_with_parent
@@ -102,7 +101,7 @@ def _candidate() -> Candidate:
     """As the worker would introduce itself; GPUs are its own to look for, and then nothing of memory is told here."""
     vllm = ("vllm",) if importlib.util.find_spec("vllm") else ()
     models = frozenset({ANY_MODEL} if may_fetch() else ())
-    software = frozenset(name for name in OPTIONAL if importlib.util.find_spec(name.replace("-", "_")))
+    software = frozenset(name for name in OPTIONAL_PACKAGES if importlib.util.find_spec(name.replace("-", "_")))
     main = 0 if has_nvidia() else main_memory() >> 20
     return Candidate(BESIDE, ("transformers", *vllm), models, main_memory=main, beside=True, software=software)
 
