@@ -32,6 +32,6 @@ def browser(person: User) -> Client:
 
 @pytest.fixture
 def made(db: None, sandbox: Sandbox) -> SeedLibrary:
-    from tests.edits.seed import library
+    from tests.edits.seed import remembered_library
 
-    return library(sandbox)
+    return remembered_library(sandbox)

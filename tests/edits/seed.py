@@ -11,6 +11,7 @@ from synthesis.contracts import DEFAULT_NOW, Reference, ReferenceCall
 from synthesis.drafts import AssessmentDraft, ToolCase
 from synthesis.formats.files import Entry
 from synthesis.runtime import Sandbox
+from tests.fixtures.remembered import remembered
 from webapp.accounts.models import User
 from webapp.environments.assessment_services import save_assessment
 from webapp.environments.models import Environment, Tool
@@ -107,8 +108,8 @@ def library(sandbox: Sandbox) -> SeedLibrary:
     scenarios = [Entry(f"[{number}]", _scenario(name)) for number, name in enumerate(CHECKS)]
     report = import_entries(sandbox, [Entry("[0]", environment)], scenarios, "envscaler")
     assert not report["tasks"]["failed"], report
-    row = Environment.objects.get(key="seeds")
-    tasks = {task.key: task for task in Task.objects.filter(environment=row).select_related("current")}
+    made = _stored_library()
+    tasks = made.tasks
     for name, task in tasks.items():
         assert task.current is not None
         calls = tuple(ReferenceCall(tool=tool, arguments=arguments) for tool, arguments in REFERENCES[name])
@@ -118,7 +119,18 @@ def library(sandbox: Sandbox) -> SeedLibrary:
     runs = [Entry(f"[{n}]", run) for n, run in enumerate(_run(name, calls) for name in RUNS for calls in RUNS[name])]
     told = import_runs(sandbox, runs, "envscaler")
     assert not told["failed"], told
-    return SeedLibrary(row, tasks)
+    return made
+
+
+def remembered_library(sandbox: Sandbox) -> SeedLibrary:
+    """The same, made once a process: its audits and attempts take two seconds."""
+    remembered("seed library", lambda: len(library(sandbox).tasks))
+    return _stored_library()
+
+
+def _stored_library() -> SeedLibrary:
+    row = Environment.objects.get(key="seeds")
+    return SeedLibrary(row, {task.key: task for task in Task.objects.filter(environment=row).select_related("current")})
 
 
 def _scenario(name: str) -> dict[str, Any]:
