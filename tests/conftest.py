@@ -51,6 +51,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("PYTHONHASHSEED", str(secrets.randbelow(2**32)))
     # Before torch is loaded: two of pytest's workers share the cores, and its threads would spin while they wait.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+    gc.disable()  # until all modules are loaded
     SERVERS.start()
     # Before the settings: the storage of uploads is made of them once, by the first module that asks for it.
     os.environ["ENVARIUM_HOME"] = HOME.name
@@ -68,11 +69,13 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not collection_path.match("test_*.py"):
         return None
     text = collection_path.read_text(encoding="utf-8")
-    wanted = set(re.findall(r"\w+", config.option.markexpr)) - {"or"}
-    if wanted and wanted <= SET_APART:
-        return None if any(f"mark.{name}" in text for name in wanted) else True
-    whole = re.search(rf"^pytestmark = .*mark\.({'|'.join(SET_APART)})\b", text, re.MULTILINE)
-    return True if whole and wanted == SET_APART | {"not", "and"} else None
+    words = set(re.findall(r"\w+", config.option.markexpr))
+    named = words & SET_APART
+    if words and words <= SET_APART | {"or"}:
+        return None if any(f"mark.{name}" in text for name in named) else True
+    if not named or words - named - {"and"} != {"not"}:
+        return None
+    return True if re.search(rf"^pytestmark = .*mark\.({'|'.join(named)})\b", text, re.MULTILINE) else None
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -121,9 +124,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """What all modules loaded stays to the end: the collector need not look at a million objects again and again,
     nor at the few hundred that each query makes."""
-    gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+    gc.enable()
 
 
 def pytest_report_header(config: pytest.Config) -> str:

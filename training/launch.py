@@ -9,7 +9,6 @@ record.
 from __future__ import annotations
 
 import contextlib
-import gc
 import json
 import os
 import signal
@@ -19,6 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from synthesis.collector import not_collected
 from synthesis.errors import EnvariumError, InfrastructureError, InputError
 from training.config import EvaluationJob, Reinforcement, Supervised
 from training.dataset import TaskRow, read_manifest, read_rows
@@ -128,7 +128,7 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
     os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
     os.environ.setdefault(*THREADS_WAIT)
-    with _not_collected():
+    with not_collected():
         import torch
 
     if job.threads:
@@ -139,7 +139,7 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         return _evaluate(folder, job, job.config, writer, stopped, wall)
     rows = list(read_rows(dataset, "train"))
     held_out = _held_out(_inside(folder, job.evaluation) if job.evaluation else dataset)
-    with _not_collected():
+    with not_collected():
         from training import job_setup
         from training.reports import open_report
         from training.trainer_callbacks import save_final
@@ -170,17 +170,6 @@ def _carry_out(folder: Path, job: JobFile, writer: Writer | None, stopped: Calla
         (folder / RESULT).write_text(json.dumps(result, indent=1), encoding="utf-8")
         writer.event(trainer.state.global_step, "info", _ENDED[ended], ended=ended)
     return _EXITS[ended]
-
-
-@contextlib.contextmanager
-def _not_collected() -> Iterator[None]:
-    """For the block, what it loads is not looked through for garbage, nor later: a million objects that stay."""
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        gc.enable()
 
 
 def _require_kind(job: JobFile, kind: str) -> None:

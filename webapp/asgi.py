@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import gc
 import os
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,11 +20,14 @@ from django.template.loader import get_template, render_to_string
 from django.urls import get_resolver
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
-django.setup(set_prefix=False)
+from synthesis.collector import not_collected
 
-from webapp.middleware import POLICY  # noqa: E402 - Django has to be set up first
-from webapp.rest import bodies, problems  # noqa: E402
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "webapp.settings")
+with not_collected():
+    django.setup(set_prefix=False)
+
+from webapp.middleware import POLICY  # asks Django for its settings as it is loaded
+from webapp.rest import bodies, problems
 
 IDLE_THREADS = 16
 SHARED_TEMPLATES = ("*.html", "parts/*.html", "lists/*.html")
@@ -164,12 +166,11 @@ def allowance(scope: Message, size: int) -> tuple[int, problems.Problem | None]:
 def settle() -> None:
     """Load what the first request would, and keep the collector off what then lives as long as the process: walking
     it amid a request took a tenth of a second, and would unshare it where processes are forked from this one."""
-    get_resolver().url_patterns  # noqa: B018 - the access loads every view and the API
-    folder = settings.BASE_DIR / "templates"
-    for template in (found for pattern in SHARED_TEMPLATES for found in folder.glob(pattern)):
-        get_template(str(template.relative_to(folder)))
-    gc.collect()
-    gc.freeze()
+    with not_collected():
+        get_resolver().url_patterns  # noqa: B018 - the access loads every view and the API
+        folder = settings.BASE_DIR / "templates"
+        for template in (found for pattern in SHARED_TEMPLATES for found in folder.glob(pattern)):
+            get_template(str(template.relative_to(folder)))
 
 
 async def refuse(send: Send, path: str, problem: problems.Problem) -> None:

@@ -17,7 +17,7 @@ from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tr
 APPS = ["accounts", "lists", "events", "jobs", "endpoints", "webhooks", "taxonomy", "environments", "scenarios"]
 APPS += ["trajectories", "review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
+    {"contracts", "errors", "collector", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
     {"runtime", "llm"},
     {"stages"},
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
@@ -25,7 +25,18 @@ FLOORS: list[set[str]] = [
     {"tasks", "starter", "scripted", "portable"},
     {"pipeline", "seeded_faults"},
 ]
-TRAINING_MAY = {"contracts", "errors", "formats", "json_weight", "parser", "runtime", "rollout", "verifiers", "llm"}
+TRAINING_MAY = {
+    "contracts",
+    "errors",
+    "collector",
+    "formats",
+    "json_weight",
+    "parser",
+    "runtime",
+    "rollout",
+    "verifiers",
+    "llm",
+}
 WEBAPP_MAY_OF_TRAINING = {
     "config",
     "dataset",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from synthesis.collector import not_collected
 from synthesis.errors import EnvariumError, InputError
 from training.dataset import TrajectoryRow, read_rows
 from training.job import Exit, read_job
@@ -18,7 +19,8 @@ def build(folder: Path, seed: int) -> None:
 
     Raises InputError: the dataset holds no trajectories.
     """
-    from training.demo.model import model_of, tokenizer_of
+    with not_collected():
+        from training.demo.model import model_of, tokenizer_of
 
     job = read_job(folder)
     lessons = [row for row in read_rows(folder / job.dataset, "train") if isinstance(row, TrajectoryRow)]

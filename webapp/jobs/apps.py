@@ -3,6 +3,8 @@ from __future__ import annotations
 from django.apps import AppConfig
 from django.utils.module_loading import autodiscover_modules
 
+from synthesis.collector import not_collected
+
 
 class JobsConfig(AppConfig):
     name = "webapp.jobs"
@@ -13,7 +15,8 @@ class JobsConfig(AppConfig):
 
         Workers get the step that tells the health page of them, and their children what they share.
         """
-        autodiscover_modules("jobs")
+        with not_collected():
+            autodiscover_modules("jobs")
         from webapp.celery import app
         from webapp.jobs import pool as _signals  # noqa: F401
         from webapp.jobs.heartbeat import Heartbeat

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -31,6 +32,8 @@ TORCH = "torch==2.13.0"
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 """PyTorch's own builds without CUDA: a tenth of what the usual index sends to a Linux machine."""
 PROBE_SECONDS = 8
+AT_ONCE = 2
+"""So many processes of pip: each unpacks one package after the other."""
 NO_VENV = """This Python cannot make virtual environments: {reason}
 Install what is missing (Debian, Ubuntu: apt install python3-venv), or name another Python:
 make run PYTHON=/path/to/python3.12"""
@@ -112,14 +115,21 @@ def install(extras: set[str]) -> None:
     """Everything that is pinned for the extras; for training torch too."""
     wanted = pins(extras, LOCK.read_text())
     print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
-    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
-        file.writelines(wanted)
-        file.flush()
-        pip_install([*HASHED, "--requirement", file.name])
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        # All that a pin needs is pinned too, so that each pip may know of some alone.
+        for done in [threads.submit(install_pins, wanted[number::AT_ONCE]) for number in range(AT_ONCE)]:
+            done.result()
     if "train" in extras:
         index = os.environ.get("ENVARIUM_TORCH_INDEX", "").strip() or CPU_INDEX
         print(f"Installing {TORCH}; 200 MB without an NVIDIA GPU, several GB with one", flush=True)
         pip_install([*torch_options(index), TORCH])
+
+
+def install_pins(wanted: Sequence[str]) -> None:
+    with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
+        file.writelines(wanted)
+        file.flush()
+        pip_install([*HASHED, "--requirement", file.name])
 
 
 def pip_install(wanted: list[str]) -> None:
