@@ -69,13 +69,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not collection_path.match("test_*.py"):
         return None
     text = collection_path.read_text(encoding="utf-8")
-    words = set(re.findall(r"\w+", config.option.markexpr))
-    named = words & SET_APART
-    if words and words <= SET_APART | {"or"}:
-        return None if any(f"mark.{name}" in text for name in named) else True
-    if not named or words - named - {"and"} != {"not"}:
-        return None
-    return True if re.search(rf"^pytestmark = .*mark\.({'|'.join(named)})\b", text, re.MULTILINE) else None
+    wanted = set(re.findall(r"\w+", config.option.markexpr)) - {"or"}
+    if wanted and wanted <= SET_APART:
+        return None if any(f"mark.{name}" in text for name in wanted) else True
+    whole = re.search(rf"^pytestmark = .*mark\.({'|'.join(SET_APART)})\b", text, re.MULTILINE)
+    return True if whole and wanted == SET_APART | {"not", "and"} else None
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:

@@ -95,6 +95,7 @@ def test_exports_over_the_api() -> None:
     assert client.post(base, {"form": "alpaca"}).status_code == 422
 
 
+@pytest.mark.slow  # loads TRL
 def test_trl_formats_rows_of_either_format(tmp_path: Path) -> None:
     """Calls and tools reach a chat template as objects, as `apply_chat_template` of TRL hands them on."""
     library = pytest.importorskip("datasets", reason="of the extra `train`")

@@ -23,6 +23,14 @@ FOLDERS = folders()
 TASKS = [(folder, task) for folder in FOLDERS for task in tasks(folder)]
 every_folder = pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 every_task = pytest.mark.parametrize(("folder", "task"), TASKS, ids=lambda item: getattr(item, "key", ""))
+every_played_task = pytest.mark.parametrize(
+    ("folder", "task"),
+    [
+        pytest.param(folder, task, id=task.key, marks=[] if task == tasks(folder)[-1] else [pytest.mark.slow])
+        for folder, task in TASKS
+    ],
+)
+"""`make test` plays the hardest task of each environment, and `.ci/run` all."""
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +43,7 @@ def start(sandbox: Sandbox, folder, task: TaskRecord):
         return episode.state()
 
 
-@every_task
+@every_played_task
 def test_the_reference_earns_everything_and_each_call_is_accepted(sandbox, folder, task):
     reference = references(folder)[task.key]
     results, reward, *_ = execute(
@@ -45,7 +53,7 @@ def test_the_reference_earns_everything_and_each_call_is_accepted(sandbox, folde
     assert all(result.ok and result.result["success"] for result in results)
 
 
-@every_task
+@every_played_task
 def test_doing_nothing_earns_nothing_and_something_is_guarded(sandbox, folder, task):
     state = start(sandbox, folder, task)
     sources = [check.source for check in task.checks]

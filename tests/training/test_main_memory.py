@@ -35,11 +35,12 @@ def test_main_memory_is_the_computers_or_what_a_control_group_allows(
     assert main_memory(told, tmp_path / "mount") == (limit or whole)
 
 
+@pytest.mark.slow  # loads torch
 @pytest.mark.parametrize(("memory", "decided"), [(64 << 30, "off"), (16 << 20, "on"), (0, "off")])
 def test_a_trainer_on_a_cpu_keeps_activations_where_they_fit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, memory: int, decided: str
 ) -> None:
-    from training.placement import model_placement  # brings torch
+    from training.placement import model_placement
 
     shape = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4, "vocab_size": 128}
     (tmp_path / "config.json").write_text(json.dumps(shape))
