@@ -7,6 +7,7 @@ from typing import Any
 from synthesis.contracts import Reference
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
+from tests.fixtures.remembered import remembered
 from tests.verifiers.shop import ANSWER, FRAME, INITIAL, OTHERS, SOURCE, TEA, check, reference
 from webapp.environments.services import program_of, save_environment
 from webapp.scenarios.importer import import_task
@@ -42,9 +43,13 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
 
 
 def make_task(*checks: str, environment: str = "shop", **changes: Any) -> Task:
-    _, _, version = save_environment(environment_record(environment), [], "test")
-    record = task_record(*checks, **changes)
-    return import_task(default_sandbox(), record, version, program_of(version), "test").row
+    own, record = environment_record(environment), task_record(*checks, **changes)
+
+    def make() -> int:
+        _, _, version = save_environment(own, [], "test")
+        return import_task(default_sandbox(), record, version, program_of(version), "test").row.pk
+
+    return Task.objects.get(pk=remembered(f"{own!r} {record!r}", make))
 
 
 def other_reference() -> Reference:

@@ -18,7 +18,7 @@ from webapp.scenarios.models import Audit, AuditFault, Task
 from .support import make_task
 
 pytestmark = [pytest.mark.kill, pytest.mark.django_db(transaction=True)]
-TASKS = 24
+TASKS = 12
 
 
 def ended(job: Job) -> Job | None:

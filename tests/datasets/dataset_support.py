@@ -11,6 +11,7 @@ from django.core.files.storage import default_storage
 
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
+from tests.fixtures.remembered import remembered
 from tests.rollout.support import SOURCE
 from tests.rollouts_web.support import LEAVE_IT, OPEN_IT
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
@@ -61,8 +62,13 @@ def add_task(version: Version, key: str, *, checks: bool = True, source: str = "
 
 def make_tasks(environments: int = 4, each: int = 2, **told: Any) -> list[Task]:
     """In the order in which they were made."""
-    versions = [make_environment(f"shelf-{number}", **told) for number in range(environments)]
-    return [add_task(version, f"t{number}") for version in versions for number in range(each)]
+
+    def make() -> list[int]:
+        versions = [make_environment(f"shelf-{number}", **told) for number in range(environments)]
+        return [add_task(version, f"t{number}").pk for version in versions for number in range(each)]
+
+    made = remembered(f"tasks of shelves {environments} {each} {told} {SOURCE} {CHECKS}", make)
+    return list(Task.objects.filter(pk__in=made).order_by("pk"))
 
 
 def attempts(task: Task, *outcomes: str, **told: Any) -> list[Trajectory]:

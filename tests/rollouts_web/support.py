@@ -8,6 +8,7 @@ from synthesis.contracts import Reference, ReferenceCall
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
 from tests.fixtures.llm import Request, Scripted, call, say
+from tests.fixtures.remembered import remembered
 from tests.rollout.support import SOURCE
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
@@ -36,7 +37,7 @@ def checks_of(sources: tuple[str, ...]) -> tuple[CheckRecord, ...]:
 
 def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, key: str = "open-ada") -> Task:
     kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
-    record = EnvironmentRecord(
+    environment = EnvironmentRecord(
         key="shelf",
         name="Shelf of boxes",
         category="Storage",
@@ -46,28 +47,27 @@ def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, 
         rules=("Only its owner's box may be opened.",),
         tools=tuple(ToolRecord(name=name, kind=kind) for name, kind in kinds.items()),  # type: ignore[arg-type]
     )
-    _, _, version = save_environment(record, [], "test")
     listed = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
-    task = import_task(
-        default_sandbox(),
-        TaskRecord(
-            environment_key="shelf",
-            key=key,
-            title="Open Ada's box",
-            scenario_name="Two boxes",
-            instruction="Ada would like her box to be opened.",
-            initial_state={},
-            checks=listed if checks is True else checks_of(checks or ()),
-            score_rule="goals",
-            raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks},
-        ),
-        version,
-        program_of(version),
-        "test",
-    ).row
-    if reference and task.current is not None:
-        save_reference(task.current, REFERENCE, "test")
-    return task
+    record = TaskRecord(
+        environment_key="shelf",
+        key=key,
+        title="Open Ada's box",
+        scenario_name="Two boxes",
+        instruction="Ada would like her box to be opened.",
+        initial_state={},
+        checks=listed if checks is True else checks_of(checks or ()),
+        score_rule="goals",
+        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks},
+    )
+
+    def make() -> int:
+        _, _, version = save_environment(environment, [], "test")
+        task = import_task(default_sandbox(), record, version, program_of(version), "test").row
+        if reference and task.current is not None:
+            save_reference(task.current, REFERENCE, "test")
+        return task.pk
+
+    return Task.objects.get(pk=remembered(f"{environment!r} {record!r} {reference}", make))
 
 
 def person(role: str = "annotator", name: str = "ann") -> User:

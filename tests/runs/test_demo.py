@@ -27,7 +27,7 @@ from webapp.runs.models import TrainingJob, TrainingState
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
 
-EACH = 3
+EACH = 6
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from typing import Any
 
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
+from tests.fixtures.remembered import remembered
 from webapp.environments.services import program_of, save_environment
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
@@ -75,5 +76,10 @@ def task_record(**changes: Any) -> TaskRecord:
 
 def make_task() -> Task:
     """The environment and its task; without the probe, which would wait for the tool that hangs."""
-    _, _, version = save_environment(environment_record(), [], "test")
-    return import_task(default_sandbox(), task_record(), version, program_of(version), "test").row
+    environment, record = environment_record(), task_record()
+
+    def make() -> int:
+        _, _, version = save_environment(environment, [], "test")
+        return import_task(default_sandbox(), record, version, program_of(version), "test").row.pk
+
+    return Task.objects.get(pk=remembered(f"{environment!r} {record!r}", make))

@@ -1,6 +1,7 @@
 """Bundled tasks are yardsticks: an audit is green, and an altered answer is among the mutants that it notices.
 
-Two tasks; the command of the README audits them all (`tests/stack/test_readme.py`).
+`make test` audits two, `.ci/run` the hardest of each environment besides; all, where anything that an audit rests on is
+not as it was when all were green (`audited.py`).
 """
 
 from __future__ import annotations
@@ -8,13 +9,12 @@ from __future__ import annotations
 import pytest
 
 from synthesis.runtime import Sandbox, default_sandbox
-from synthesis.runtime.encoding import encode_state
-from synthesis.starter import environment, folders, tasks
-from synthesis.starter.record import program_of
-from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.call_sequences import Subject
+from synthesis.starter import folders, tasks
+from tests.starter.audited import RECORD, TASKS, audited, digest, is_recorded, require_green
 
-TASKS = [(folder, tasks(folder)[0]) for folder in (folders()[0], folders()[-1])]
+QUICK = {tasks(folder)[0].key for folder in (folders()[0], folders()[-1])}
+HARDEST = {tasks(folder)[-1].key for folder in folders()}
+ASKED = [task for task in TASKS if task[1].key in QUICK | HARDEST or not is_recorded()]
 
 
 @pytest.fixture(scope="module")
@@ -22,28 +22,24 @@ def sandbox() -> Sandbox:
     return default_sandbox()
 
 
-@pytest.mark.parametrize(("folder", "task"), TASKS, ids=lambda item: getattr(item, "key", ""))
+@pytest.mark.parametrize(
+    ("folder", "task"),
+    [pytest.param(*one, id=one[1].key, marks=[] if one[1].key in QUICK else [pytest.mark.slow]) for one in ASKED],
+)
 def test_the_audit_is_green(sandbox, folder, task):
-    audit = audit_task(
-        sandbox,
-        Subject(
-            program=program_of(environment(folder)),
-            initial=encode_state(task.initial_state),
-            checks=tuple(check.source for check in task.checks),
-            labels=tuple(check.label for check in task.checks),
-            rule=task.score_rule,
-            reference=task.reference,
-            frame=task.frame,
-        ),
-    )
-    assert {fault.kind for fault in audit.faults} <= {"check_never_fails"}, [fault.message for fault in audit.faults]
-    assert audit.state == "green"
-    assert audit.reference is not None
-    assert (audit.nothing.reward, audit.reference.reward, audit.deterministic) == (0, 1, True)
-    kinds = {one.mutant.kind for one in audit.counted}
-    changed = {"call_removed", "argument_altered", "call_added", "answer_altered", "answer_contrary"}
-    assert kinds - {"record_swapped"} == changed
-    spelled = [one for one in audit.mutants if one.mutant.expects == "full"]
-    assert len(spelled) >= 6
-    assert all(one.probe.reward == 1 for one in spelled)
-    assert audit.below == len(audit.counted)
+    require_green(audited(sandbox, folder, task))
+
+
+def test_all_tasks_are_audited_where_one_file_is_another(monkeypatch, tmp_path):
+    assert len(TASKS) == 48
+    for name in ("runtime", "verifiers"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "syntax.py").write_text("")
+    monkeypatch.setattr("tests.starter.audited.ROOT", tmp_path)
+    monkeypatch.setattr("tests.starter.audited.RECORD", tmp_path / RECORD.name)
+    (tmp_path / RECORD.name).write_text(f'{{"rests_on": "{digest()}", "green": {len(TASKS)}}}')
+    assert is_recorded()
+    (tmp_path / "verifiers" / "mutants.py").write_text("MOST = 1\n")
+    assert not is_recorded()
+    (tmp_path / RECORD.name).write_text(f'{{"rests_on": "{digest()}", "green": {len(TASKS) - 1}}}')
+    assert not is_recorded(), "of fewer tasks than there are now"
