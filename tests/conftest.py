@@ -36,9 +36,9 @@ LONGEST = (
     "test_every_page.py",
 )
 """Modules with tests of a minute and more, the longest first."""
-TOGETHER = {"worker_process": "processes", "site_process": "processes", "forest": "forest"}
+TOGETHER = {"worker_process": "processes", "site_process": "processes"}
 """Fixtures that take seconds, with the group of the quick tests that ask for one: they run in one of pytest-xdist's
-workers, which makes it once."""
+workers, which makes it once. No long test asks for `worker_process`, which would take other workers' jobs."""
 HOME = tempfile.TemporaryDirectory(prefix="envarium-test-home-", ignore_cleanup_errors=True)
 """Files that tests write (uploads, blobs) stay out of the checkout. Each pytest-xdist worker has its own."""
 

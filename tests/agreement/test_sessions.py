@@ -48,6 +48,7 @@ def test_a_session_is_measured_before_and_after_discussion() -> None:
     assert ["Health & Fitness", "Pharmacy", "Stock"] in [part.one for part in before.nodes.partings]
 
 
+@pytest.mark.slow
 def test_annotators_stand_beside_each_other_the_settled_and_the_known_answers() -> None:
     session = seed.ordinary()
     ferry = session.items.get(position=2)

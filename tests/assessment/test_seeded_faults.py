@@ -117,6 +117,7 @@ def test_warnings_are_no_fails_and_false_alarms_cost_precision() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.slow
 def test_the_command_stores_a_measure_and_pages_show_it(few_programs: None, page: Client) -> None:
     assert "No checker was measured" in page.get("/environments/checkers/").content.decode()
     out = io.StringIO()

@@ -59,6 +59,7 @@ def test_a_process_that_waits_for_a_job_shares_most_of_its_memory(worker_process
     ["import webapp.asgi", "from webapp.celery import app; app.loader.import_default_modules()"],
     ids=["site", "worker"],
 )
+@pytest.mark.slow
 def test_what_few_jobs_need_is_not_loaded_at_the_start(start: str) -> None:
     environment = child_environment(DATABASE_URL="postgresql://nobody@127.0.0.1:1/none")
     done = subprocess.run(

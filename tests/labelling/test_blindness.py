@@ -54,6 +54,7 @@ def told(user: User, session: LabelSession) -> dict[str, str]:
     return {address: page.content.decode() for address, page in pages.items() if SECRET not in address}
 
 
+@pytest.mark.slow
 def test_labels_comments_and_who_said_what_are_hidden_until_the_round_closes() -> None:
     maker, ann, bob, viewer, admin = seed.people("adjudicator", "annotator", "annotator", "viewer", "admin")
     nodes = seed.tree()

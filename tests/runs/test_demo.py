@@ -60,6 +60,7 @@ def test_two_jobs_one_after_the_other_wait_for_their_data_and_are_queued_with_it
 
 
 @pytest.mark.django_db
+@pytest.mark.slow
 def test_its_tasks_are_those_that_training_draws_and_lead_to_revisions_here() -> None:
     _, rl = train_demo(None, seed=3)
     prepare()
@@ -83,6 +84,7 @@ def _is_shown(dataset: Dataset, row: TaskRow) -> bool:
 
 
 @pytest.mark.django_db
+@pytest.mark.slow
 def test_its_lessons_are_what_the_teachers_of_training_do_and_never_touch_what_is_held_out() -> None:
     sft, rl = train_demo(None, seed=0)
     prepare()
@@ -109,6 +111,7 @@ def _spoken(row: TrajectoryRow) -> Any:
 
 
 @pytest.mark.django_db
+@pytest.mark.slow
 def test_doing_it_again_makes_jobs_and_nothing_else() -> None:
     first = train_demo(None, seed=0)
     again = train_demo(None, seed=0)
@@ -124,6 +127,7 @@ def test_doing_it_again_makes_jobs_and_nothing_else() -> None:
 
 
 @pytest.mark.django_db
+@pytest.mark.slow
 def test_another_attempt_at_bringing_it_in_adds_nothing() -> None:
     train_demo(None, seed=0)
     job = prepare()

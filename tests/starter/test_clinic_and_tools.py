@@ -241,6 +241,7 @@ OTHER_WAYS = {
 
 
 @pytest.mark.parametrize("key", OTHER_WAYS)
+@pytest.mark.slow
 def test_another_right_way_earns_everything_and_a_wrong_answer_does_not(sandbox, key):
     calls, answer = OTHER_WAYS[key]
     folder = HERE / ("clinic_desk" if key.startswith("clinic") else "tool_library")

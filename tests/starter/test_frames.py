@@ -129,6 +129,7 @@ def judged(sandbox: Sandbox, programs: dict[Any, Any], key: str, edit: Callable[
 
 
 @pytest.mark.parametrize(("key", "tool", "arguments"), UNASKED, ids=lambda item: item if isinstance(item, str) else "")
+@pytest.mark.slow
 def test_what_nobody_asked_for_earns_nothing(sandbox, programs, key, tool, arguments):
     reward = judged(sandbox, programs, key, lambda calls: [*calls, {"tool": tool, "arguments": arguments}])
     assert all(verdict.passed for verdict in reward.verdicts), "a check notices it by now: choose another"
@@ -207,6 +208,7 @@ RIGHT: list[tuple[str, Any]] = [
 
 
 @pytest.mark.parametrize(("key", "way"), RIGHT, ids=lambda item: item if isinstance(item, str) else "")
+@pytest.mark.slow
 def test_another_right_way_is_never_refused(sandbox, programs, key, way):
     state = TASKS[key][1].initial_state
     edit = (lambda calls: way(calls, state)) if way in (APPOINTMENT, RESERVATION) else way

@@ -180,6 +180,7 @@ OTHER_WAYS = {
 
 
 @pytest.mark.parametrize("key", OTHER_WAYS)
+@pytest.mark.slow
 def test_another_right_way_earns_everything_and_a_wrong_answer_does_not(sandbox, key):
     folder = RAIL if key.startswith("rail") else CAFE
     task = next(task for task in tasks(folder) if task.key == key)

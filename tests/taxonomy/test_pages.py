@@ -200,6 +200,7 @@ def test_queries_do_not_grow_with_the_rows(page: Client) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("forest")
 def test_a_large_tree_sends_its_open_levels_only(page: Client, forest: dict[str, int]) -> None:
     html = body(page, "/taxonomy/")
     assert len(items(html)) == 40
@@ -221,6 +222,8 @@ def test_a_long_first_level_goes_on_without_a_script(page: Client, monkeypatch: 
     assert [one["aria-posinset"] for _, one in items(rest)] == ["4", "5"]
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("forest")
 def test_the_home_page_counts_themes_exactly(page: Client, forest: dict[str, int]) -> None:
     assert "<b>12,000</b>themes" in body(page, "/")
 

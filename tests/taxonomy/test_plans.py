@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from django.db.models import QuerySet
 
 from webapp.taxonomy import queries
@@ -31,6 +32,8 @@ def uses(rows: QuerySet[Any], index: str, *read_whole: str) -> None:
     assert not [name for kind, name in steps if kind == "Seq Scan" and name not in read_whole], steps
 
 
+@pytest.mark.slow
+@pytest.mark.xdist_group("forest")
 def test_nodes_and_themes_come_from_indexes(forest: dict[str, int]) -> None:
     node = Node.objects.get(pk=forest["domain 07"])
     uses(Node.objects.filter(parent=None).order_by(*queries.ORDER)[:201], "node_siblings")

@@ -53,6 +53,7 @@ def test_a_batch_grows_onto_environments_and_makes_no_second_one() -> None:
     assert BatchProduct.objects.get(item=one).provenance["theme"] == "one"
 
 
+@pytest.mark.slow
 def test_an_environment_is_assessed_again_where_that_is_asked_for_or_its_score_is_too_low() -> None:
     user = person("operator")
     with llm_server(answer) as server:
@@ -70,6 +71,7 @@ def test_an_environment_is_assessed_again_where_that_is_asked_for_or_its_score_i
         assert "assess" in stages_of(batch.items.get(level="theme"))
 
 
+@pytest.mark.slow
 def test_growing_twice_doubles_nothing_and_a_version_that_is_gone_says_so() -> None:
     user = person("operator")
     with llm_server(answer) as server:

@@ -188,6 +188,7 @@ def embedding(url: str) -> dict[str, Any]:
     return {"embeddings": f"{Endpoint.objects.get(base_url=url).pk}/scripted-1"}
 
 
+@pytest.mark.slow
 def test_an_endpoints_embeddings_choose_what_is_compared_and_are_stored_and_counted_as_calls() -> None:
     names = ("library", "hotel", "inn", "library of a town")
     stages = SMALL.model_copy(update={"duplicate_pairs": 1})

@@ -41,6 +41,7 @@ def test_a_teacher_attempts_what_cannot_be_done_and_earns_by_saying_so() -> None
     assert [row.trajectory.task_id if row.trajectory else None for row in rows] == [variant.pk, variant.pk]
 
 
+@pytest.mark.slow
 def test_a_task_of_which_nothing_can_be_withheld_says_why_and_counts_no_attempt(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

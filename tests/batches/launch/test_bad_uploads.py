@@ -68,6 +68,7 @@ def test_a_file_of_servers_that_is_none_is_one_clear_message(content: bytes) -> 
     assert Theme.objects.count() == 0
 
 
+@pytest.mark.slow
 def test_a_server_whose_tools_have_impossible_names_becomes_an_environment() -> None:
     tools = [{"name": name, "description": "Does it.", "input_schema": {"type": "object"}} for name in NAMES]
     lines = [SERVER | {"tools": tools}, {"name": "No tools", "tools": []}, {"name": "Large", "overview": "x" * 10**6}]
