@@ -81,7 +81,7 @@ test-kill: setup-dev
 	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m kill $(PYTEST_ARGS)
 
 test-browser: setup-dev
-	$(VENV)/bin/python -m pytest -n 3 --dist worksteal -m browser $(PYTEST_ARGS)
+	$(VENV)/bin/python -m pytest -n 2 --dist worksteal -m browser $(PYTEST_ARGS)
 
 lint: setup-dev
 	$(VENV)/bin/ruff check .
