@@ -53,6 +53,7 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("form[data-decide]")
+    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
     assert not faults(page, "the desk of a failing tool")
     page.keyboard.press("e")
     page.wait_for_function("() => document.activeElement.matches('.ace_text-input')")
@@ -115,6 +116,7 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("form[data-decide]")
+    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
     desk = page.evaluate("location.pathname")
     page.keyboard.press("e")
     page.wait_for_function("() => document.activeElement.id === 'edit-instruction'")

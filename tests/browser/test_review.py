@@ -38,6 +38,7 @@ def test_ten_tasks_are_approved_by_keys_and_the_last_is_undone(live_site: str, c
     page.wait_for_url(f"**/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_url("**/review/items/*/")
+    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
     found = faults(page, "an item")
     for number in range(10):
         here = page.evaluate("location.pathname")
@@ -75,6 +76,7 @@ def test_attempts_are_ticked_and_compared_by_keys_on_the_desk(live_site: str, ch
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("#attempts")
+    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
     page.locator(f"[data-pick][value='{others[0].pk}']").locator("..").locator("[data-row-link]").focus()
     page.keyboard.press("x")
     page.keyboard.press("m")
@@ -96,6 +98,7 @@ def test_a_lease_that_ends_is_told_before_and_the_draft_survives(live_site: str,
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("[data-lease]")
+    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
     page.wait_for_selector("#lease-warning:not([hidden])")
     page.keyboard.press("c")
     page.keyboard.press("1")
@@ -130,6 +133,7 @@ def test_the_second_of_two_is_told_and_an_edit_dismisses_the_approval(live_site:
     page.goto(f"/review/{queue.pk}/")
     page.keyboard.press("n")
     page.wait_for_selector("[data-lease]")
+    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
     his.goto(page.url)
     his.wait_for_selector("text=the-annotator has this open too")
     his.click("text=Take it over")
