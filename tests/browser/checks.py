@@ -37,6 +37,13 @@ def faults_in_all_looks(page: Page, where: str) -> list[str]:
     return found
 
 
+def next_item(page: Page, shown: str) -> None:
+    """`n`: the next item, once `shown` is there. Before its scripts have run, keys do what forms do without them."""
+    page.keyboard.press("n")
+    page.wait_for_selector(shown)
+    page.wait_for_load_state()
+
+
 def look_at(page: Page, width: int, theme: str) -> None:
     """The open page in another look."""
     page.set_viewport_size({"width": width, "height": 900})

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.checks import faults
+from tests.browser.checks import faults, next_item
 from tests.browser.test_environments import signed_in
 from tests.edits.seed import RIGHT, SeedLibrary, approve, assessed, library
 from tests.edits.test_pages import carried_out
@@ -51,9 +51,7 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
 ) -> None:
     queue = seed.queue(seed.people("adjudicator")[0], "Failing tools", "tool")
     page.goto(f"/review/{queue.pk}/")
-    page.keyboard.press("n")
-    page.wait_for_selector("form[data-decide]")
-    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
+    next_item(page, "form[data-decide]")
     assert not faults(page, "the desk of a failing tool")
     page.keyboard.press("e")
     page.wait_for_function("() => document.activeElement.matches('.ace_text-input')")
@@ -114,9 +112,7 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
 ) -> None:
     queue = seed.queue(seed.people("adjudicator")[0], "Tasks", "task", lease_minutes=1)
     page.goto(f"/review/{queue.pk}/")
-    page.keyboard.press("n")
-    page.wait_for_selector("form[data-decide]")
-    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
+    next_item(page, "form[data-decide]")
     desk = page.evaluate("location.pathname")
     page.keyboard.press("e")
     page.wait_for_function("() => document.activeElement.id === 'edit-instruction'")

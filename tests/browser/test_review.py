@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.checks import faults
+from tests.browser.checks import faults, next_item
 from tests.browser.test_environments import signed_in
 from tests.edits.test_pages import carried_out
 from tests.fixtures import pages_seed
@@ -36,9 +36,7 @@ def test_ten_tasks_are_approved_by_keys_and_the_last_is_undone(live_site: str, c
     page.keyboard.press("j")
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/review/{queue.pk}/")
-    page.keyboard.press("n")
-    page.wait_for_url("**/review/items/*/")
-    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
+    next_item(page, "[data-lease]")
     found = faults(page, "an item")
     for number in range(10):
         here = page.evaluate("location.pathname")
@@ -74,9 +72,7 @@ def test_attempts_are_ticked_and_compared_by_keys_on_the_desk(live_site: str, ch
     queue = seed.queue(maker, "One desk")
     context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
     page.goto(f"/review/{queue.pk}/")
-    page.keyboard.press("n")
-    page.wait_for_selector("#attempts")
-    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
+    next_item(page, "#attempts")
     page.locator(f"[data-pick][value='{others[0].pk}']").locator("..").locator("[data-row-link]").focus()
     page.keyboard.press("x")
     page.keyboard.press("m")
@@ -96,9 +92,7 @@ def test_a_lease_that_ends_is_told_before_and_the_draft_survives(live_site: str,
     queue = seed.queue(maker, "One desk", lease_minutes=1)
     context, page, _ = signed_in(chromium, live_site, viewport={"width": 400, "height": 800})
     page.goto(f"/review/{queue.pk}/")
-    page.keyboard.press("n")
-    page.wait_for_selector("[data-lease]")
-    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
+    next_item(page, "[data-lease]")
     page.wait_for_selector("#lease-warning:not([hidden])")
     page.keyboard.press("c")
     page.keyboard.press("1")
@@ -131,9 +125,7 @@ def test_the_second_of_two_is_told_and_an_edit_dismisses_the_approval(live_site:
     other = visit(chromium, live_site, "bob")
     his = other.new_page()
     page.goto(f"/review/{queue.pk}/")
-    page.keyboard.press("n")
-    page.wait_for_selector("[data-lease]")
-    page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
+    next_item(page, "[data-lease]")
     his.goto(page.url)
     his.wait_for_selector("text=the-annotator has this open too")
     his.click("text=Take it over")
