@@ -24,16 +24,10 @@ from synthesis.verifiers.call_sequences import Subject
 
 ROOT = Path(__file__).resolve().parents[2] / "synthesis"
 RESTS_ON = (
-    "contracts.py",
-    "errors.py",
-    "json_weight.py",
-    "syntax.py",
-    "formats/records.py",
-    "runtime",
-    "starter",
-    "verifiers",
+    *("contracts.py", "drafts.py", "errors.py", "json_weight.py", "syntax.py"),
+    *("formats", "llm", "prompts", "rollout", "runtime", "starter", "verifiers"),
 )
-"""Files and folders of `synthesis`."""
+"""Files and folders of `synthesis`: all that this module loads, and what runs in the sandbox."""
 RECORD = Path(__file__).with_name("audited.json")
 TASKS = [(folder, task) for folder in folders() for task in tasks(folder)]
 

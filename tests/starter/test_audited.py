@@ -6,15 +6,19 @@ not as it was when all were green (`audited.py`).
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.starter import folders, tasks
-from tests.starter.audited import RECORD, TASKS, audited, digest, is_recorded, require_green
+from tests.starter.audited import RECORD, RESTS_ON, ROOT, TASKS, audited, digest, is_recorded, require_green
 
 QUICK = {tasks(folder)[0].key for folder in (folders()[0], folders()[-1])}
 HARDEST = {tasks(folder)[-1].key for folder in folders()}
-ASKED = [task for task in TASKS if task[1].key in QUICK | HARDEST or not is_recorded()]
+KNOWN = is_recorded()
+ASKED = [task for task in TASKS if task[1].key in QUICK | HARDEST or not KNOWN]
 
 
 @pytest.fixture(scope="module")
@@ -43,3 +47,13 @@ def test_all_tasks_are_audited_where_one_file_is_another(monkeypatch, tmp_path):
     assert not is_recorded()
     (tmp_path / RECORD.name).write_text(f'{{"rests_on": "{digest()}", "green": {len(TASKS) - 1}}}')
     assert not is_recorded(), "of fewer tasks than there are now"
+
+
+def test_what_an_audit_loads_is_what_it_rests_on():
+    code = "import sys, tests.starter.audited; print(*(name for name in sys.modules if name.startswith('synthesis.')))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT.parent, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert len(loaded) > 50
+    rooms = {name.removesuffix(".py") for name in RESTS_ON}
+    assert [name for name in loaded if name.split(".")[1] not in rooms] == []

@@ -116,7 +116,6 @@ def install(extras: set[str]) -> None:
     wanted = pins(extras, LOCK.read_text())
     print(f"Installing Envarium's packages ({', '.join(sorted(extras))}); half a minute or more", flush=True)
     with ThreadPoolExecutor(AT_ONCE) as threads:
-        # All that a pin needs is pinned too, so that each pip may know of some alone.
         for done in [threads.submit(install_pins, wanted[number::AT_ONCE]) for number in range(AT_ONCE)]:
             done.result()
     if "train" in extras:
@@ -126,6 +125,7 @@ def install(extras: set[str]) -> None:
 
 
 def install_pins(wanted: Sequence[str]) -> None:
+    """Some of the pins, which need nothing that is not pinned too."""
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as file:
         file.writelines(wanted)
         file.flush()
