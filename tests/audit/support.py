@@ -6,11 +6,8 @@ from typing import Any
 
 from synthesis.contracts import Reference
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.runtime import default_sandbox
-from tests.fixtures.remembered import remembered
+from tests.fixtures.imported_task import imported_task
 from tests.verifiers.shop import ANSWER, FRAME, INITIAL, OTHERS, SOURCE, TEA, check, reference
-from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"
@@ -43,13 +40,7 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
 
 
 def make_task(*checks: str, environment: str = "shop", **changes: Any) -> Task:
-    own, record = environment_record(environment), task_record(*checks, **changes)
-
-    def make() -> int:
-        _, _, version = save_environment(own, [], "test")
-        return import_task(default_sandbox(), record, version, program_of(version), "test").row.pk
-
-    return Task.objects.get(pk=remembered(f"{own!r} {record!r}", make))
+    return imported_task(environment_record(environment), task_record(*checks, **changes))
 
 
 def other_reference() -> Reference:

@@ -6,17 +6,13 @@ from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.runtime import default_sandbox
+from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
-from tests.fixtures.remembered import remembered
 from tests.rollout.support import SOURCE
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import EndpointChanges, save_endpoint
-from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
-from webapp.scenarios.references import save_reference
 
 KEY = "sk-never-to-be-seen-4711"
 PASSWORD = "a long password"
@@ -60,14 +56,7 @@ def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, 
         raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks},
     )
 
-    def make() -> int:
-        _, _, version = save_environment(environment, [], "test")
-        task = import_task(default_sandbox(), record, version, program_of(version), "test").row
-        if reference and task.current is not None:
-            save_reference(task.current, REFERENCE, "test")
-        return task.pk
-
-    return Task.objects.get(pk=remembered(f"{environment!r} {record!r} {reference}", make))
+    return imported_task(environment, record, REFERENCE if reference else None)
 
 
 def person(role: str = "annotator", name: str = "ann") -> User:

@@ -5,10 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
-from synthesis.runtime import default_sandbox
-from tests.fixtures.remembered import remembered
-from webapp.environments.services import program_of, save_environment
-from webapp.scenarios.importer import import_task
+from tests.fixtures.imported_task import imported_task
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"
@@ -76,10 +73,4 @@ def task_record(**changes: Any) -> TaskRecord:
 
 def make_task() -> Task:
     """The environment and its task; without the probe, which would wait for the tool that hangs."""
-    environment, record = environment_record(), task_record()
-
-    def make() -> int:
-        _, _, version = save_environment(environment, [], "test")
-        return import_task(default_sandbox(), record, version, program_of(version), "test").row.pk
-
-    return Task.objects.get(pk=remembered(f"{environment!r} {record!r}", make))
+    return imported_task(environment_record(), task_record())
