@@ -37,11 +37,17 @@ def faults_in_all_looks(page: Page, where: str) -> list[str]:
     return found
 
 
-def next_item(page: Page, shown: str) -> None:
-    """`n`: the next item, once `shown` is there. Before its scripts have run, keys do what forms do without them."""
-    page.keyboard.press("n")
+def arrived(page: Page, shown: str) -> None:
+    """Wait for `shown` on the page that a key leads to, and for its scripts: before them keys do nothing, or what forms
+    do without them."""
     page.wait_for_selector(shown)
     page.wait_for_load_state()
+
+
+def next_item(page: Page, shown: str) -> None:
+    """`n`: the next item, once `shown` is there."""
+    page.keyboard.press("n")
+    arrived(page, shown)
 
 
 def look_at(page: Page, width: int, theme: str) -> None:

@@ -33,6 +33,7 @@ class Person:
         self.page.on("dialog", lambda dialog: (self.complaints.append(dialog.message), dialog.dismiss()))
 
     def press(self, *keys: str) -> None:
+        self.page.wait_for_load_state()  # before its scripts have run, keys do what forms do without them
         for key in keys:
             self.page.keyboard.press(key)
 
@@ -42,12 +43,16 @@ class Person:
             self.press("n")
         self.page.wait_for_selector("#decide")
 
-    def places(self, name: str, confidence: str = "2") -> None:
-        """The item in hand, by keys alone: find the node, choose it, say how sure, save."""
+    def chooses(self, name: str) -> None:
         self.press("/")
         self.page.keyboard.type(name)
-        self.press("Enter", "Enter", confidence)
+        self.press("Enter", "Enter")
         expect(self.page.locator("#chosen-path [data-name]")).to_have_text(name)
+
+    def places(self, name: str, confidence: str = "2") -> None:
+        """The item in hand, by keys alone: find the node, choose it, say how sure, save."""
+        self.chooses(name)
+        self.press(confidence)
         with self.page.expect_navigation():
             self.press("Control+Enter")
 
@@ -110,9 +115,7 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
     assert Settlement.objects.count() == 3
     judge.page.locator("[data-row-link]").first.press("Enter")
     judge.page.wait_for_selector("#discussion")
-    judge.press("/")
-    judge.page.keyboard.type("Banking")
-    judge.press("Enter", "Enter")
+    judge.chooses("Banking")
     with judge.page.expect_navigation():
         judge.press("Control+Enter")
     assert Settlement.objects.filter(node=nodes["Banking"]).count() == 1

@@ -74,6 +74,7 @@ def test_rows_are_selected_by_keyboard_and_views_and_columns_kept(live_site: str
     page.fill(".views [name=name]", EVIL)
     page.keyboard.press("Enter")
     expect(page.locator(".views [aria-current]")).to_contain_text("quixotic")
+    page.wait_for_load_state()
     page.keyboard.press("v")
     page.locator(".columns label", has_text="Scenarios").click()
     page.get_by_role("button", name="Show these").click()

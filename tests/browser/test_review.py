@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.checks import faults, next_item
+from tests.browser.checks import arrived, faults, next_item
 from tests.browser.test_environments import signed_in
 from tests.edits.test_pages import carried_out
 from tests.fixtures import pages_seed
@@ -129,7 +129,7 @@ def test_the_second_of_two_is_told_and_an_edit_dismisses_the_approval(live_site:
     his.goto(page.url)
     his.wait_for_selector("text=the-annotator has this open too")
     his.click("text=Take it over")
-    his.wait_for_selector("[data-lease]")
+    arrived(his, "[data-lease]")
     his.keyboard.press("a")
     his.keyboard.press("Control+Enter")
     his.wait_for_selector("text=Nothing is left for you")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.browser.checks import faults
+from tests.browser.checks import arrived, faults
 from tests.browser.test_curves import apart, made, opened, signed_in
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def test_an_alert_is_muted_by_keys(live_site: str, chromium: Browser) -> None:
     page.wait_for_selector("[data-small=sampling_gap].hot")
     assert faults(page, "a job with an alert") == []
     page.keyboard.press("m")
-    page.wait_for_selector("text=Unmute")
+    arrived(page, "text=Unmute")
     page.keyboard.press("g")
     page.wait_for_url("**/steps/12/")
 
@@ -142,13 +142,13 @@ def test_a_group_and_its_tasks_course_by_keys(live_site: str, chromium: Browser)
     page.goto(f"/training/{job.public_id}/steps/3/?by=task")
     page.keyboard.press("j")
     page.keyboard.press("Enter")
-    page.wait_for_selector("table.group")
+    arrived(page, "table.group")
     first = page.url
     page.keyboard.press("l")
     page.wait_for_function("(first) => location.href !== first", arg=first)
     page.keyboard.press("h")
     page.wait_for_function("(first) => location.href === first", arg=first)
-    page.wait_for_selector("table.group")
+    arrived(page, "table.group")
     assert faults(page, "group") == []
     page.keyboard.press("v")
     page.wait_for_selector("#course .scatterlayer", state="attached")
