@@ -161,8 +161,6 @@ def work() -> None:
     import django
 
     django.setup()
-    from webapp.taxonomy.starting import start_grouping
-
     from synthesis.pipeline import PIPELINE
     from synthesis.scripted import themes
     from synthesis.stages import StageSettings
@@ -171,6 +169,7 @@ def work() -> None:
     from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
     from webapp.celery import app
     from webapp.jobs.models import Job
+    from webapp.taxonomy.near_duplicates.services import start_grouping
 
     app.loader.import_default_modules()
 

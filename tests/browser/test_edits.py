@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.checks import arrived, faults, next_item
+from tests.browser.checks import faults, next_item
 from tests.browser.test_environments import signed_in
 from tests.edits.seed import RIGHT, SeedLibrary, approve, assessed, library
 from tests.edits.test_pages import carried_out
@@ -135,8 +135,8 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
     page.wait_for_selector("text=Being saved")
     assert page.evaluate("location.pathname") == desk
     carried_out("save_edit")
-    arrived(page, "text=Your edit is saved as revision 3")
-    assert page.locator("#task-asked", has_text="Tell me how many are left.").count()
+    page.wait_for_selector("text=Your edit is saved as revision 3")
+    expect(page.locator("#task-asked", has_text="Tell me how many are left.")).to_be_visible()
     assert page.locator("[data-lease]").count(), "and is theirs to decide as before"
     assert not faults(page, "the desk after its edit")
 

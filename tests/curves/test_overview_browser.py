@@ -146,6 +146,7 @@ def test_a_group_and_its_tasks_course_by_keys(live_site: str, chromium: Browser)
     first = page.url
     page.keyboard.press("l")
     page.wait_for_function("(first) => location.href !== first", arg=first)
+    arrived(page, "table.group")
     page.keyboard.press("h")
     page.wait_for_function("(first) => location.href === first", arg=first)
     arrived(page, "table.group")
