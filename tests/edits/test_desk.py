@@ -45,11 +45,16 @@ def test_a_task_is_edited_in_place_and_its_desk_comes_back(browser: Client, made
     assert more.count('name="check_source"') == 2
     saved = browser.post(f"/edits/{edit.pk}/keep/", form | {"calls": "[]"}, headers=here)
     assert saved["HX-Redirect"] == f"{desk}?saving={edit.pk}"
-    assert f"/edits/{edit.pk}/saving/" in browser.get(saved["HX-Redirect"]).content.decode()
+    asked = f"/edits/{edit.pk}/saving/?shown={task.current_id}"
+    assert asked in browser.get(saved["HX-Redirect"]).content.decode()
     assert "every 2s" in browser.get(f"/edits/{edit.pk}/saving/").content.decode()
     carried_out("save_edit")
     assert browser.get(f"/edits/{edit.pk}/saving/?waited=1")["HX-Refresh"] == "true"
-    assert "saved as revision" in browser.get(f"/edits/{edit.pk}/saving/").content.decode()
+    assert browser.get(asked)["HX-Refresh"] == "true", "it was saved after the page was made and before it asked"
+    task.refresh_from_db()
+    asked = f"/edits/{edit.pk}/saving/?shown={task.current_id}"
+    assert asked in browser.get(saved["HX-Redirect"]).content.decode()
+    assert "saved as revision" in browser.get(asked).content.decode()
     assert "say how many are left." in browser.get(desk).content.decode()
     held.refresh_from_db()
     assert held.state == "held"

@@ -28,7 +28,7 @@ from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.htmx import wants_fragment
 from webapp.paging import keyset
-from webapp.query_params import Params
+from webapp.query_params import LARGEST_ID, Params
 from webapp.scenarios.models import Task, TaskRevision
 
 EDITS_A_PAGE = 50
@@ -251,12 +251,17 @@ def _marks(request: HttpRequest, row: Edit, results: CaseRuns | None) -> DeskMar
 @require_safe
 @never_cache
 def saving(request: HttpRequest, pk: int) -> HttpResponse:
-    """What becomes of an edit that was saved from a desk, as a part of the desk; a page that waited is shown anew."""
+    """What becomes of an edit that was saved from a desk, as a part of the desk.
+
+    A page that waited (`waited`), or that shows an earlier revision (`shown`, its id), is shown anew.
+    """
     row = services.find_edit(pk)
-    context = edit_context(request.user, row)
-    if row.state == EditState.SAVED and Params(request.GET).flag("waited"):
+    asked = Params(request.GET)
+    shown = asked.number("shown", high=LARGEST_ID)
+    is_behind = shown is not None and (row.saved_revision_id or 0) > shown
+    if row.state == EditState.SAVED and (asked.flag("waited") or is_behind):
         return HttpResponseClientRefresh()
-    return render(request, "edits/saving_note.html", context)
+    return render(request, "edits/saving_note.html", edit_context(request.user, row))
 
 
 @access("review")
