@@ -253,12 +253,12 @@ def _marks(request: HttpRequest, row: Edit, results: CaseRuns | None) -> DeskMar
 def saving(request: HttpRequest, pk: int) -> HttpResponse:
     """What becomes of an edit that was saved from a desk, as a part of the desk.
 
-    A page that waited (`waited`), or that shows an earlier revision (`shown`, its id), is shown anew.
+    A page that waited (`waited`), or shows a revision (`shown`, its id) that is not the current one, is shown anew.
     """
     row = services.find_edit(pk)
     asked = Params(request.GET)
     shown = asked.number("shown", high=LARGEST_ID)
-    is_behind = shown is not None and (row.saved_revision_id or 0) > shown
+    is_behind = row.task is not None and shown not in (None, row.task.current_id or 0)
     if row.state == EditState.SAVED and (asked.flag("waited") or is_behind):
         return HttpResponseClientRefresh()
     return render(request, "edits/saving_note.html", edit_context(request.user, row))
