@@ -1,109 +1,185 @@
-"""HTTP to an endpoint, kept narrow: few headers, no redirects, bounded replies, addresses that were looked at."""
+"""HTTP to an endpoint, kept narrow: few headers, no redirects, bounded replies, addresses that are checked.
+
+`aiohttp` carries the requests: httpx's own pools cost more processor time than everything else in an agent's turn.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import itertools
+import ipaddress
+import socket
 import ssl
-from collections.abc import AsyncIterator, Iterable
-from contextlib import suppress
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from functools import cache
+from typing import Any
 
-import httpcore
+import aiohttp
 import httpx
+from aiohttp.abc import AbstractResolver, ResolveResult
 
 from synthesis.errors import LLMError
-from synthesis.llm.reach import Reach, refused, resolve
+from synthesis.llm.reach import Address, Reach, refused, resolve
 from synthesis.llm.stream import COVER, is_stream
 
-_KEPT = {"host", "content-type", "content-length", "connection", "user-agent", "transfer-encoding"}
-
-
-FIRST_ADDRESSES_S = 5.0
-"""So long each address of a name but the last is tried: a machine's way to IPv6 may end in nothing."""
-A_LANE = 8
-"""So many requests at once share a connection pool: a pool looks at all its connections with each request."""
-
-
-class _Lane(httpx.AsyncHTTPTransport):
-    """A connection pool; with a `reach`, of connections to addresses that were looked at.
-
-    httpx has no setting for what connects, so its pool is replaced. `tests/endpoints/test_reach.py` fails if it is
-    another one that connects.
-    """
-
-    def __init__(self, context: ssl.SSLContext, reach: Reach | None) -> None:
-        limits = httpx.Limits(max_connections=None, max_keepalive_connections=A_LANE)
-        super().__init__(verify=context, limits=limits)
-        if reach is not None:
-            self._pool = httpcore.AsyncConnectionPool(
-                ssl_context=context,
-                max_connections=limits.max_connections,
-                max_keepalive_connections=limits.max_keepalive_connections,
-                keepalive_expiry=limits.keepalive_expiry,
-                network_backend=CheckedConnections(reach),
-            )
-
-
-class CheckedConnections(httpcore.AsyncNetworkBackend):
-    """Connects to the very addresses that were looked at. Host and TLS go by the name, as ever.
-
-    Another look by whatever connects could be answered otherwise (DNS rebinding).
-    """
-
-    def __init__(self, reach: Reach) -> None:
-        self.reach = reach
-        self._inner = httpcore.AnyIOBackend()
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        try:
-            addresses = await asyncio.to_thread(resolve, host, port)
-        except (OSError, UnicodeError) as error:
-            raise httpcore.ConnectError(str(error)) from error
-        away = refused(addresses, self.reach)
-        if away is not None:
-            raise LLMError("refused", f"The name {host} leads to {away} now, where requests must not go.")
-        for address in addresses[:-1]:
-            wait = FIRST_ADDRESSES_S if timeout is None else min(timeout, FIRST_ADDRESSES_S)
-            with suppress(httpcore.ConnectError, httpcore.ConnectTimeout):
-                return await self._inner.connect_tcp(str(address), port, wait, local_address, socket_options)
-        return await self._inner.connect_tcp(str(addresses[-1]), port, timeout, local_address, socket_options)
-
-    async def sleep(self, seconds: float) -> None:
-        await self._inner.sleep(seconds)
+_KEPT = {"host", "content-type", "user-agent"}
+KEEPALIVE_S = 15.0
+"""An unused connection is closed after this time."""
 
 
 @cache
 def trusted_certificates() -> ssl.SSLContext:
-    """The machine's certificates, read once a process: that takes 40 ms of processor, and a batch connects often."""
+    """Read the machine's certificates once a process: that takes 40 ms, and a batch connects often."""
     return httpx.create_ssl_context(trust_env=True)
 
 
-class Lanes(httpx.AsyncBaseTransport):
-    """Connection pools taken in turn. How many requests run at once is for the caller to bound."""
+class CheckedResolver(AbstractResolver):
+    """Resolves names to addresses within a reach; aiohttp connects to exactly these.
 
-    def __init__(self, at_once: int, reach: Reach | None = None) -> None:
-        self.lanes = [_Lane(trusted_certificates(), reach) for _ in range(1 + (at_once - 1) // A_LANE)]
-        self._next = itertools.cycle(self.lanes)
+    A second lookup by whatever connects could be answered differently (DNS rebinding).
+    """
+
+    def __init__(self, reach: Reach) -> None:
+        self.reach = reach
+
+    async def resolve(
+        self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_UNSPEC
+    ) -> list[ResolveResult]:
+        """Raise OSError for an unknown name, LLMError for an address that is out of reach."""
+        try:
+            addresses = await asyncio.to_thread(resolve, host, port)
+        except UnicodeError as error:
+            raise OSError(str(error)) from error
+        require_reach(host, addresses, self.reach)
+        return [_build_result(host, address, port) for address in addresses]
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def require_reach(host: str, addresses: list[Address], reach: Reach) -> None:
+    """Raise LLMError if a name leads to an address that is out of reach."""
+    away = refused(addresses, reach)
+    if away is not None:
+        raise LLMError("refused", f"The name {host} leads to {away} now, where requests must not go.")
+
+
+def _build_result(host: str, address: Address, port: int) -> ResolveResult:
+    family = socket.AF_INET6 if address.version == 6 else socket.AF_INET
+    return ResolveResult(
+        hostname=host, host=str(address), port=port, family=family, proto=0, flags=socket.AI_NUMERICHOST
+    )
+
+
+class AiohttpTransport(httpx.AsyncBaseTransport):
+    """A connection pool of one event loop; with a `reach`, of connections to checked addresses only.
+
+    The caller bounds the number of requests at once. `tests/endpoints/test_reach.py` fails if anything else connects.
+    """
+
+    def __init__(self, reach: Reach | None = None) -> None:
+        self.reach = reach
+        self._session: aiohttp.ClientSession | None = None
 
     async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        return await next(self._next).handle_async_request(request)
+        """Send a request; the response's body is read as a stream. Raise httpx.TransportError, LLMError."""
+        self._check_literal(request.url.host)
+        with _httpx_errors():
+            response = await self._open_session().request(
+                request.method,
+                str(request.url),
+                headers=[(name, value) for name, value in request.headers.multi_items() if name not in _FRAMING],
+                data=await request.aread() or None,
+                allow_redirects=False,
+                timeout=_read_timeout(request),
+            )
+        return httpx.Response(
+            response.status, headers=response.raw_headers, stream=_Body(response), request=request, extensions={}
+        )
 
     async def aclose(self) -> None:
-        for lane in self.lanes:
-            await lane.aclose()
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    def _check_literal(self, host: str) -> None:
+        """An address in place of a name is never resolved, so it is checked here."""
+        if self.reach is None:
+            return
+        try:
+            address = ipaddress.ip_address(host)
+        except ValueError:
+            return
+        require_reach(host, [getattr(address, "ipv4_mapped", None) or address], self.reach)
+
+    def _open_session(self) -> aiohttp.ClientSession:
+        """Open the session with the first request, since it belongs to the running event loop."""
+        if self._session is None:
+            resolver = CheckedResolver(self.reach) if self.reach is not None else None
+            connector = aiohttp.TCPConnector(
+                ssl=trusted_certificates(),
+                limit=0,
+                resolver=resolver,
+                use_dns_cache=False,
+                keepalive_timeout=KEEPALIVE_S,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+                skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
+                read_bufsize=1 << 18,
+            )
+        return self._session
+
+
+_FRAMING = {"host", "content-length", "transfer-encoding", "connection"}
+"""Headers that aiohttp writes itself."""
+
+
+def _read_timeout(request: httpx.Request) -> aiohttp.ClientTimeout:
+    limits: dict[str, Any] = request.extensions.get("timeout", {})
+    return aiohttp.ClientTimeout(total=None, sock_connect=limits.get("connect"), sock_read=limits.get("read"))
+
+
+@contextmanager
+def _httpx_errors() -> Iterator[None]:
+    """Raise aiohttp's errors as httpx's."""
+    try:
+        yield
+    except aiohttp.ConnectionTimeoutError as error:
+        raise httpx.ConnectTimeout(str(error)) from error
+    except aiohttp.ServerTimeoutError as error:
+        raise httpx.ReadTimeout(str(error)) from error
+    except aiohttp.ClientConnectorError as error:
+        raise httpx.ConnectError(str(error)) from error
+    except aiohttp.InvalidURL as error:
+        raise httpx.UnsupportedProtocol(str(error)) from error
+    except aiohttp.ClientPayloadError as error:
+        raise httpx.RemoteProtocolError(str(error)) from error
+    except aiohttp.ClientError as error:
+        raise httpx.ReadError(str(error)) from error
+
+
+class _Body(httpx.AsyncByteStream):
+    """A response's body; closing it before its end closes the connection."""
+
+    def __init__(self, response: aiohttp.ClientResponse) -> None:
+        self.response = response
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with _httpx_errors():
+            async for chunk in self.response.content.iter_any():
+                yield chunk
+
+    async def aclose(self) -> None:
+        self.response.close()
 
 
 class BoundedTransport(httpx.AsyncBaseTransport):
-    """Sends the endpoint's own key and nothing that the process's environment brings; stops reading a reply that
-    grows past `reply_bytes` (LLMError `too_large`)."""
+    """Sends the endpoint's own key and nothing from the process's environment; stops reading a reply that grows past
+    `reply_bytes` (LLMError `too_large`)."""
 
     def __init__(self, inner: httpx.AsyncBaseTransport, key: str, reply_bytes: int) -> None:
         self.inner = inner

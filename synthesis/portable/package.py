@@ -15,7 +15,7 @@ from synthesis.portable.sources import BELOW, carried
 from synthesis.portable.task_file import PortableTask, write_tasks
 
 VERIFIERS = "verifiers>=0.4,<0.5"
-NEEDS = (VERIFIERS, "pydantic>=2.12,<3", "openai>=2.50,<3", "httpx>=0.28,<1", "httpcore>=1,<2")
+NEEDS = (VERIFIERS, "pydantic>=2.12,<3", "openai>=2.50,<3", "httpx>=0.28,<1", "aiohttp>=3.14,<4")
 PYTHON = ">=3.11,<3.15"
 PIECE = 1 << 20
 LARGE = 1 << 31

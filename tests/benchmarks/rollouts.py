@@ -4,9 +4,11 @@
 
 A local OpenAI-compatible server, a process of its own, plays the bundled tasks' references as tool calls and takes
 `--latency` seconds for each reply. The *ideal* is what that latency alone would allow: `of_ideal` compares both in one
-run, and is therefore what to look at on a slow machine. `environment_share` is AutoForge's comparison (Table 3):
-seconds in the environment over seconds in environment, agent and verification. Every attempt must earn its full
-reward, or there is no figure. The last line of output is one JSON object.
+run, and is therefore what to look at on a slow machine. `processor_ms` is this process's processor time a turn, with
+everything that a turn needs; `of_stock_client` divides it by what `openai`'s client alone takes in this run to post
+first turns to the same server. `environment_share` is AutoForge's comparison (Table 3): seconds in the environment over
+seconds in environment, agent and verification. Every attempt must earn its full reward, or there is no figure. The last
+line of output is one JSON object.
 """
 
 from __future__ import annotations
@@ -23,9 +25,12 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import openai
+
 from synthesis.contracts import Attempt, Reference
 from synthesis.llm import Endpoint
 from synthesis.llm.client import connect
+from synthesis.llm.wire import request_tools
 from synthesis.rollout import ChatPolicy, Plan, RolloutTask, documentation, run_attempts
 from synthesis.runtime import Sandbox, default_sandbox, encode_state
 from synthesis.starter import environment, folders, references, tasks
@@ -33,6 +38,8 @@ from synthesis.starter.record import program_of
 from synthesis.verifiers.checks import marks
 
 LEAST_EPISODES = 8
+POSTED = 500
+"""Requests by the stock client."""
 
 
 @functools.cache
@@ -133,9 +140,44 @@ async def attempts(sandbox: Sandbox, url: str, count: int, at_once: int) -> tupl
         return made, time.perf_counter() - started
 
 
+def processor_seconds() -> float:
+    """Processor time of this process, without its children."""
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    return used.ru_utime + used.ru_stime
+
+
+async def post_by_stock_client(url: str, count: int, at_once: int) -> float:
+    """Post the first turn of `count` attempts by `openai`'s own client; return its processor time a turn in ms."""
+    tasks = [task for task, _ in material()]
+    bodies = [
+        {
+            "model": "reference",
+            "messages": [
+                {"role": "system", "content": task.documentation},
+                {"role": "user", "content": task.instruction},
+            ],
+            "tools": request_tools(task.program.tools),
+        }
+        for task in tasks
+    ]
+    gate = asyncio.Semaphore(at_once)
+    async with openai.AsyncOpenAI(api_key="none", base_url=url, max_retries=0) as client:
+
+        async def post(body: Any) -> None:
+            async with gate:
+                await client.chat.completions.create(**body)
+
+        await post(bodies[0])
+        started = processor_seconds()
+        await asyncio.gather(*(post(bodies[number % len(bodies)]) for number in range(count)))
+    return (processor_seconds() - started) / count * 1e3
+
+
 def measure(sandbox: Sandbox, url: str, latency: float, episodes: int, at_once: int) -> dict[str, float]:
     count = max(LEAST_EPISODES, episodes * at_once)
+    before = processor_seconds()
     made, seconds = asyncio.run(attempts(sandbox, url, count, at_once))
+    spent = processor_seconds() - before
     unsolved = [f"{one.key}: {one.outcome} {one.note}" for one in made if one.outcome != "solved"]
     if unsolved:
         raise SystemExit(
@@ -148,9 +190,13 @@ def measure(sandbox: Sandbox, url: str, latency: float, episodes: int, at_once: 
     }
     waits = [len(one.turns) * latency for one in made]
     ideal = max(sum(waits) / at_once, max(waits))
+    turns = sum(len(one.turns) for one in made)
+    processor_ms = spent / turns * 1e3
     return {
         "episodes": count,
-        "turns": sum(len(one.turns) for one in made) / count,
+        "turns": turns / count,
+        "processor_ms": processor_ms,
+        "of_stock_client": processor_ms / asyncio.run(post_by_stock_client(url, min(turns, POSTED), at_once)),
         "episodes_per_s": count / seconds,
         "environment_share": parts["environment"] / sum(parts.values()),
         "verification_share": parts["verification"] / sum(parts.values()),

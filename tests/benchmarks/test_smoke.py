@@ -59,7 +59,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "replay": ("--moves 4 --rounds 2 --steps 40 --records 60", {"open_ms", "step_p50_ms", "jump_p50_ms", "move_ratio"}),
     "replies": ("", {"replies", "read", "refused", "wrongly_read", "wrongly_refused", "by_family", "seconds"}),
     "rest": ("--small --unused", {"pss_mib", "processes", "cpu_share", "by_role", "references"}),
-    "rollouts": ("--latency 0.01 --episodes 1 --at 1 4", {"episodes_per_s", "environment_share", "of_ideal"}),
+    "rollouts": (
+        "--latency 0.01 --episodes 1 --at 1 4",
+        {"episodes_per_s", "environment_share", "of_ideal", "of_stock_client"},
+    ),
     "runtime": ("--small --episodes 4 --growth 50", {"episode_ms", "episode_ratio", "growth_mib_50"}),
     "sft_start": ("--rows 40 --turns 3 --words 6 --eager 10 --batch 8", {"lazy_s", "eager_s", "eager_by_lazy"}),
     "themes": ("", {"precision", "recall", "seconds", "asked", "vectors_alone", "best_threshold"}),

@@ -9,7 +9,7 @@ import time
 import httpx
 
 from synthesis.errors import InputError, LLMError
-from synthesis.llm.transport import Lanes
+from synthesis.llm.transport import AiohttpTransport
 from webapp.endpoints.addresses import check_address
 from webapp.webhooks.models import Delivery
 from webapp.webhooks.services import note_try, require_address, secret_of
@@ -47,7 +47,9 @@ async def _post(row: Delivery) -> tuple[int, str, float]:
         "webhook-signature": signature(secret_of(row.webhook), row.public_id, now, body),
     }
     reach = check_address(row.webhook.url)
-    client = httpx.AsyncClient(transport=Lanes(1, reach), timeout=TIMEOUT_S, follow_redirects=False, trust_env=False)
+    client = httpx.AsyncClient(
+        transport=AiohttpTransport(reach), timeout=TIMEOUT_S, follow_redirects=False, trust_env=False
+    )
     async with client, client.stream("POST", row.webhook.url, content=body, headers=headers) as answer:
         if answer.is_success:
             return answer.status_code, "", 0.0
