@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 
 STEPS = ((50, 2_000), (20, 500), (10, 300), (5, 200), (3, 100), (2, 60), (1, 40))
@@ -40,3 +41,15 @@ def _less(value: Any, items: int, characters: int) -> Any:
         some = [_less(part, items, characters) for part in value[:items]]
         return some + ([f"… {len(value) - items:,} more are not shown"] if len(value) > items else [])
     return value
+
+
+def kinds_text(schema: Sequence[dict[str, Any]]) -> str:
+    """Return the kinds of records of a state schema, one a line: `Member (member_id, name): A person who ...`."""
+    return "\n".join(map(_kind_text, schema)) or "None are written down."
+
+
+def _kind_text(kind: dict[str, Any]) -> str:
+    attributes = kind.get("attributes")
+    if kind.keys() <= {"entity", "attributes", "description"} and isinstance(attributes, str):
+        return f"{kind.get('entity', '')} ({attributes}): {kind.get('description', '')}"
+    return json.dumps(kind, ensure_ascii=False, default=str)
