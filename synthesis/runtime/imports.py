@@ -1,4 +1,4 @@
-"""Imports of source fragments: gathered at the top of a program, each once, or put into the function that needs them."""
+"""Imports of source fragments: at the top of a program, each once, or in the function that needs them."""
 
 from __future__ import annotations
 

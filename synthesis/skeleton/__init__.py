@@ -8,7 +8,8 @@ once; `fragments.py` reads each reply and says what is wrong while the author is
 author's own text together: `ast` finds the places, imports go to the top (`synthesis/runtime/imports.py`), one that
 would change a name's meaning stays in its method. `static.py` and `attributes.py` examine the program (order in
 `static.py`), last in the sandbox, from nothing and from the state that this gave; `repair.py` feeds all problems back
-for some rounds, then rejects. What was refused or found before repair stands in `AssembledProgram.invalid_before_repair`.
+for some rounds, then rejects. What was refused or found before repair stands in
+`AssembledProgram.invalid_before_repair`.
 """
 
 from synthesis.skeleton.code import write_code

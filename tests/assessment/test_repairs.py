@@ -165,7 +165,12 @@ def test_imports_of_a_repair_are_at_hand_where_the_method_runs(sandbox: Sandbox,
     assert draft.program is not None
     source = draft.program.record.source
     head, _, rest = source.partition("class StockRoom")
-    assert head.split() == "import uuid import copy as math import copy from datetime import timedelta".split()
+    assert head.strip().splitlines() == [
+        "import uuid",
+        "import copy as math",
+        "import copy",
+        "from datetime import timedelta",
+    ]
     assert "\n        import math\n" in rest, "the name means something else in the module"
     program = view_of(draft.program.record).program
     with sandbox.reset(program, support.STATE) as episode:
@@ -175,7 +180,7 @@ def test_imports_of_a_repair_are_at_hand_where_the_method_runs(sandbox: Sandbox,
 def test_an_author_sees_what_the_tool_uses_and_no_more(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
     source = BROKEN.replace("import uuid\n", 'import uuid\n\nWORD = "unknown"\nUNUSED = "not needed"\n', 1)
     source = source.replace("self.items.pop(key, None)", "self._take(key)")
-    source += '\n    def _take(self, key):\n        return self.items.pop(key, WORD)\n'
+    source += "\n    def _take(self, key):\n        return self.items.pop(key, WORD)\n"
     made = bench(sandbox, threads, author=author(RIGHT))
     go(made, source=source)
     told = fences(repairs(made)[0])
