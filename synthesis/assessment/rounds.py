@@ -22,7 +22,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from synthesis.assessment.agent_brief import AgentBrief
 from synthesis.assessment.call_plan import PlannedCall
 from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of
-from synthesis.assessment.prompt_values import cut, shown
+from synthesis.assessment.prompt_values import cut, shown, shown_records
 from synthesis.assessment.scores import rounds_left
 from synthesis.assessment.state_view import call_states
 from synthesis.contracts import DEFAULT_NOW, State
@@ -141,7 +141,9 @@ async def _round(
     kit: Kit, brief: AgentBrief, number: int, aim: PlannedCall, setting: CallSetting
 ) -> tuple[ToolCase, State | None]:
     """One call with its verdict, and the state to go on from."""
-    call = await kit.ask("tester", "test_call", _test_words(brief, aim, setting), CallReply, check_call_said, number)
+    call = await kit.ask(
+        "tester", "test_call", tester_words(brief, aim, setting.state), CallReply, check_call_said, number
+    )
     try:
         done = await kit.run(execute, kit.sandbox, brief.program, setting, aim.tool, call.arguments)
     except (ProgramError, StateError) as error:
@@ -182,12 +184,13 @@ def check_call_said(call: CallReply) -> None:
         raise InputError(f"the arguments take {size:,} characters as JSON; at most {ARGUMENTS_CHARS:,} are allowed")
 
 
-def _test_words(brief: AgentBrief, aim: PlannedCall, setting: CallSetting) -> str:
+def tester_words(brief: AgentBrief, aim: PlannedCall, state: State) -> str:
+    """What a tester is told: the rules, the promise of the tool that it is to call, and the state as it is."""
     return prompt("assessment", "test_call").render(
         about=brief.about,
-        tools=brief.tools,
-        state=fenced("state", shown(setting.state, TESTER_STATE_CHARS)),
-        asked=fenced("asked", shown(aim.model_dump(), TESTER_STATE_CHARS)),
+        tool=brief.tool(aim.tool),
+        state=fenced("state", shown_records(state, TESTER_STATE_CHARS)),
+        asked=fenced("asked", shown(aim.model_dump(), CALL_CHARS)),
     )
 
 

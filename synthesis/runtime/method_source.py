@@ -89,3 +89,17 @@ def docstring_of(text: str, name: str) -> str:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
             return ast.get_docstring(node) or ""
     return ""
+
+
+def without_docstring(text: str) -> str:
+    """Return a method's source without its docstring; a text that is not Python comes back as it is."""
+    try:
+        tree = parse_source(textwrap.dedent(text))
+    except ProgramError:
+        return text
+    function = next((node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    if function is None or ast.get_docstring(function) is None or len(function.body) < 2:
+        return text
+    stated, lines = function.body[0], text.splitlines()
+    alone = stated.lineno > function.lineno and function.body[1].lineno > (stated.end_lineno or stated.lineno)
+    return "\n".join(lines[: stated.lineno - 1] + lines[stated.end_lineno :]) if alone else text

@@ -12,7 +12,7 @@ import pytest
 from synthesis.assessment.cases import rerun
 from synthesis.assessment.dual_agent import assess
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.prompt_values import shown
+from synthesis.assessment.prompt_values import FIELDS, shown, shown_records, tabled, untabled
 from synthesis.assessment.rounds import AT_ONCE, ROUNDS_A_LINE, UNREAD
 from synthesis.assessment.scores import summary
 from synthesis.drafts import AssessmentDraft
@@ -123,8 +123,8 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
         assert "def " not in words
         assert "self." not in words
         told = fences(call)
-        assert [tool["name"] for tool in json.loads(told["tools"])] == ["add_item", "count_items", "remove_item"]
-        assert json.loads(told["state"])["items"]
+        assert json.loads(told["tool"])["name"] == json.loads(told["asked"])["tool"]
+        assert untabled(json.loads(told["state"]))["items"]["k9"] == {"name": "brush 9", "count": 9}
         assert "Names are unique." in told["environment"]
         assert not call.tools
     for call in made.checker.seen:
@@ -134,7 +134,7 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
         assert told["source"].count("def ") == 1
         assert {"case", "arguments", "ok", "patch"} <= set(happened)
         assert happened["expectation"] in ("added or refused", "")
-        states = json.loads(told["state"])
+        states = untabled(json.loads(told["state"]))
         assert states["after"] == "as before" or happened["patch"]
         assert ("log" in states["before"]) == (happened["tool"] == "remove_item"), "what the tool may read, and no more"
     assert [call.site.sample for call in made.tester.seen] == list(range(28))
@@ -346,3 +346,32 @@ def test_large_values_are_shown_cut_and_stay_json() -> None:
     assert "more are not shown" in read["rows"]["…"]
     assert shown({"a": [1, {"b": None}]}, 100) == '{"a": [1, {"b": null}]}'
     assert "more characters are not shown" in shown({f"{number:040}": number for number in range(10)}, 30)
+
+
+def test_records_of_the_same_fields_are_shown_as_tables_that_read_back() -> None:
+    rows = {"M-1": {"id": "M-1", "name": "Ada"}, "M-2": {"id": "M-2", "name": None}}
+    value = {
+        "members": rows,
+        "log": [{"day": 1, "who": "M-1"}, {"day": 2, "who": "M-2"}],
+        "mixed": {"a": {"x": 1, "y": 2}, "b": {"x": 1}},
+        "one": {"a": {"x": 1, "y": 2}},
+        "nested": {"a": {"x": rows, "y": []}, "b": {"x": rows, "y": [1]}},
+        "sets": {"a": {"$set": [1], "n": 1}, "b": {"$set": [2], "n": 1}},
+        "hostile": {FIELDS: {"x": 1, "y": 2}, "b": {"x": 1, "y": 2}},
+    }
+    table = tabled(value)
+    assert table["members"] == {FIELDS: ["id", "name"], "M-1": ["M-1", "Ada"], "M-2": ["M-2", None]}
+    assert table["log"] == [{FIELDS: ["day", "who"]}, [1, "M-1"], [2, "M-2"]]
+    assert {name: table[name] for name in ("mixed", "one", "sets", "hostile")} == {
+        name: value[name] for name in ("mixed", "one", "sets", "hostile")
+    }
+    assert untabled(table) == value
+    many = {"members": {f"M-{number}": {"id": number, "name": "x" * 20} for number in range(900)}}
+    read = untabled(json.loads(shown_records(many, 3_000)))
+    assert read["members"]["…"].endswith("more are not shown")
+    assert read["members"]["M-0"] == {"id": 0, "name": "x" * 20}
+    noted = {
+        "members": {**rows, "…": "7 more are not shown"},
+        "log": [{"a": 1, "b": 2}] * 2 + ["… 3 more are not shown"],
+    }
+    assert untabled(tabled(noted)) == noted
