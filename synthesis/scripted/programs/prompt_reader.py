@@ -35,7 +35,7 @@ def unrendered(prompt: Prompt, text: str) -> dict[str, str] | None:
             end = position + len(values[name])
         else:
             after = _following(words, names, number, values)
-            end = _end(text, position, after) if after.strip() else len(text)
+            end = _end(text, position, after) if after.strip() else _last_end(text, position)
         if end < position:
             return None
         values.setdefault(name, text[position:end])
@@ -58,6 +58,13 @@ def _end(text: str, position: int, after: str) -> int:
     opening = _OPENING.match(text, position)
     start = text.find("\n" + opening[1], opening.end()) if opening else position
     return text.find(after, max(start, position))
+
+
+def _last_end(text: str, position: int) -> int:
+    """Where the last value ends: with the fence that it opens, or with the text."""
+    opening = _OPENING.match(text, position)
+    close = text.find("\n" + opening[1], opening.end() - 1) if opening else -1
+    return close + 1 + len(opening[1]) if opening and close >= 0 else len(text)
 
 
 def bare(value: str) -> str:
