@@ -22,7 +22,7 @@ from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
-from tests.benchmarks.prompt_rewriting import Recorded, rewritten
+from tests.benchmarks.prompt_parts.rewriting import Recorded, rewritten
 
 DATA = "recorded_batch_kiln"
 _PIECES = re.compile(r"[^\W\d_]+|\d{1,3}|[^\w\s]+|_+")
