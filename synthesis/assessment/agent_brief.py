@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.prompt_values import cut, shown
+from synthesis.assessment.prompt_values import cut, kinds_text, shown
 from synthesis.assessment.tool_context import ToolContext, tool_context
 from synthesis.contracts import Program, Tool
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced
 from synthesis.runtime import without_arguments
+from synthesis.runtime.method_source import without_docstring
 
 ABOUT_CHARS = 8_000
-TOOLS_CHARS = 40_000
 DESCRIPTION_CHARS = 2_000
 METHOD_CHARS = 12_000
 USES_CHARS = 20_000
@@ -24,13 +23,12 @@ PROGRAM_CHARS = 60_000
 
 @dataclass(frozen=True)
 class AgentBrief:
-    """One environment as it is assessed. `about` and `tools` are the same in every call, and stand first there."""
+    """One environment as it is assessed. `about` is the same in every call, and stands first there."""
 
     record: EnvironmentRecord
     program: Program
     sources: dict[str, str]
     about: str
-    tools: str
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -42,7 +40,9 @@ class AgentBrief:
         return fenced("tool", shown(_told(tool), METHOD_CHARS))
 
     def source(self, name: str) -> str:
-        return fenced("source", cut(self.sources.get(name, "(there is no method of this name)"), METHOD_CHARS))
+        """The source of one tool without its docstring, which `tool` tells."""
+        source = self.sources.get(name, "(there is no method of this name)")
+        return fenced("source", cut(without_docstring(source), METHOD_CHARS))
 
     def context(self, name: str) -> ToolContext:
         return tool_context(self.program.source, self.program.class_name, name)
@@ -54,10 +54,8 @@ class AgentBrief:
 
 def brief_of(record: EnvironmentRecord) -> AgentBrief:
     view = view_of(record)
-    told = [_told(tool) for tool in view.program.tools]
-    tools = fenced("tools", shown(told, TOOLS_CHARS))
     about = fenced("environment", cut(_about(record), ABOUT_CHARS))
-    return AgentBrief(record, view.program, view.sources, about, tools)
+    return AgentBrief(record, view.program, view.sources, about)
 
 
 def _told(tool: Tool) -> dict[str, Any]:
@@ -67,6 +65,6 @@ def _told(tool: Tool) -> dict[str, Any]:
 
 def _about(record: EnvironmentRecord) -> str:
     rules = [f"{number}. {rule}" for number, rule in enumerate(record.rules, 1)] or ["(none are written down)"]
-    kinds = [json.dumps(kind, ensure_ascii=False, default=str) for kind in record.state_schema]
     parts = [record.name, record.introduction or record.summary, "Rules:", *rules]
-    return "\n".join([*parts, "Kinds of records:", *kinds] if kinds else parts)
+    kinds = ["Kinds of records:", kinds_text(record.state_schema)] if record.state_schema else []
+    return "\n".join([*parts, *kinds])

@@ -46,6 +46,11 @@ class Outcome:
     cut: bool = False
     after: State | None = None
 
+    @property
+    def is_unread(self) -> bool:
+        """Whether the call was refused for its arguments, before the tool ran, and changed nothing."""
+        return not self.ok and self.error.startswith("bad_arguments") and not self.patch
+
 
 class Rerun(Frozen):
     """Whether a case still does the same; `differs` names what does not (`result`, `patch`, ...)."""

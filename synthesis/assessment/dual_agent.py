@@ -2,7 +2,7 @@
 
 The tester sees tool schemas, rules and the state, never the program (Eq. 5). The call is executed and the checker
 sees the tool's source, the call, its result and the change of the state (Eq. 6). The score is the share of calls
-without a fail (Eq. 7, as released). Ours: several starts that take turns and go on side by side, `call_plan.spread`,
+without a fail (Eq. 7, as released). Ours: several lines of states that go on side by side, `call_plan.spread`,
 `sequential_test`, `repairs`, and what the checker sees beside Eq. 6: what the tool uses of its program, the state that
 it may have read, the tester's expectation.
 """
@@ -15,7 +15,7 @@ from synthesis.assessment import call_plan
 from synthesis.assessment.agent_brief import brief_of
 from synthesis.assessment.initial_states import starting_states
 from synthesis.assessment.repairs import repaired_until_decided, repairs_of
-from synthesis.assessment.rounds import RunningAssessment, until_decided
+from synthesis.assessment.rounds import RunningAssessment, spread_lines, until_decided
 from synthesis.assessment.scores import summary
 from synthesis.drafts import AssembledProgram, AssessmentDraft, ToolRepair
 from synthesis.errors import Rejected
@@ -39,7 +39,7 @@ async def assess(kit: Kit, assembled: AssembledProgram, *, mend: bool = False) -
     brief = brief_of(assembled.record)
     if not brief.names:
         raise Rejected("no_tools", "The environment has no tools, so there is nothing to try.")
-    worlds = list(await starting_states(kit, brief))
+    worlds = spread_lines(await starting_states(kit, brief), kit.settings.assessment_calls)
     seed = kit.luck("assess")
     aims = deque(call_plan.spread(brief.names, kit.settings.assessment_calls, seed))
     run = RunningAssessment(brief, worlds, aims, seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
@@ -30,12 +31,18 @@ class InitialStateReply(BaseModel):
 
 
 async def starting_states(kit: Kit, brief: AgentBrief) -> tuple[State, ...]:
-    """The encoded states that calls start from, as the program itself holds them.
+    """The encoded states that calls start from, as the program itself holds them; all are asked for at once.
 
     Raises Rejected (`test_state_invalid`) and what `Kit.ask` raises.
     """
     count = kit.settings.test_states
-    return tuple([await _state(kit, brief, ordinal, count) for ordinal in range(count)])
+    asked = [_state(kit, brief, ordinal, count) for ordinal in range(count)]
+    states: list[State] = []
+    for made in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(made, BaseException):
+            raise made
+        states.append(made)
+    return tuple(states)
 
 
 async def _state(kit: Kit, brief: AgentBrief, ordinal: int, count: int) -> State:

@@ -139,6 +139,7 @@ async def _mended(kit: Kit, run: RunningAssessment, tool: str, sample: int) -> s
         program=record.source,
         tool=tool,
         rules=record.rules,
+        state_schema=record.state_schema,
         failed=tuple(case_text(case) for case in failed[:MOST_FAILED]),
         passed=tuple(case_text(case) for case in cases if case.verdict == "pass")[:MOST_PASSED],
     )

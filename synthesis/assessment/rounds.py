@@ -1,4 +1,8 @@
-"""Rounds of an assessment: a tester's call, what it did, a checker's verdict; one on each state at a time.
+"""Rounds of an assessment: a tester's call, what it did, a checker's verdict.
+
+A round goes on from the state that the one before it left. Rounds on independent lines of states run side by side: each
+starting state is carried on along several lines. Which line a round belongs to, its seed and the number of its
+questions follow from its place in the plan, never from the order in which replies arrive.
 
 A round whose replies cannot be used is lost, and costs no more than itself: the assessment goes on without it, unless
 more are lost than can be borne.
@@ -18,8 +22,8 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from synthesis.assessment.agent_brief import AgentBrief
 from synthesis.assessment.call_plan import PlannedCall
 from synthesis.assessment.cases import CallSetting, Outcome, execute, size_of
-from synthesis.assessment.prompt_values import cut, shown
-from synthesis.assessment.scores import decided
+from synthesis.assessment.prompt_values import cut, shown, shown_records
+from synthesis.assessment.scores import rounds_left
 from synthesis.assessment.state_view import call_states
 from synthesis.contracts import DEFAULT_NOW, State
 from synthesis.drafts import CallVerdict, ToolCase
@@ -34,8 +38,15 @@ CALL_CHARS = 16_000
 REASON_CHARS = 1_000
 STEP = timedelta(minutes=7)
 """Between two calls on the environment's clock."""
+AT_ONCE = 8
+"""Rounds that run side by side, if the plan is long enough. What an endpoint allows is bounded by the endpoint."""
+ROUNDS_A_LINE = 4
+"""At least so many rounds of the plan belong to one line, so that states evolve in a short assessment too."""
 BORNE = 2
 """So many lost rounds are always borne, and one more for every four calls that were judged."""
+
+
+UNREAD = "The schema refused the call, as it had to: the tool was not run."
 
 
 def _lower(value: Any) -> Any:
@@ -62,7 +73,8 @@ class VerdictReply(BaseModel):
 
 @dataclass
 class RunningAssessment:
-    """Where an assessment stands: the program as it is by now, the states that calls go on from, the calls made.
+    """Where an assessment stands: the program as it is by now, the states that calls go on from (`worlds`, one a line),
+    the calls made.
 
     `begun` counts rounds and numbers their questions; `lost` are the reasons of rounds without a usable reply.
     """
@@ -76,18 +88,28 @@ class RunningAssessment:
     begun: int = 0
 
 
+def spread_lines(states: Sequence[State], planned: int) -> list[State]:
+    """Return the state that each line starts from: every state as often as another, give or take one."""
+    count = max(len(states), min(AT_ONCE, planned // ROUNDS_A_LINE))
+    return [states[number % len(states)] for number in range(count)]
+
+
 async def until_decided(kit: Kit, run: RunningAssessment) -> None:
     """Rounds until the decision is certain, or the plan has come to its end.
 
+    No more rounds are begun side by side than the decision needs at least, so that none is made in vain.
     Raises MalformedReply where too many replies cannot be used, Rejected (`state_not_restorable`), and what `Kit.ask`
     raises.
     """
-    while run.aims and decided(run.cases, len(run.brief.names), kit.settings, len(run.lost)) is None:
-        await next_rounds(kit, run, [run.aims.popleft() for _ in run.worlds if run.aims])
+    while run.aims:
+        wanted = rounds_left(run.cases, len(run.brief.names), kit.settings, len(run.lost))
+        if not wanted:
+            return
+        await next_rounds(kit, run, [run.aims.popleft() for _ in range(min(wanted, len(run.worlds), len(run.aims)))])
 
 
 async def next_rounds(kit: Kit, run: RunningAssessment, aims: Sequence[PlannedCall]) -> None:
-    """Rounds side by side, one on each state at most; their states go on in their order."""
+    """Rounds side by side, one on each line at most; their states go on in their order."""
     kit.check_stop()
     first, run.begun = run.begun, run.begun + len(aims)
     places = [number % len(run.worlds) for number in range(first, run.begun)]
@@ -119,7 +141,9 @@ async def _round(
     kit: Kit, brief: AgentBrief, number: int, aim: PlannedCall, setting: CallSetting
 ) -> tuple[ToolCase, State | None]:
     """One call with its verdict, and the state to go on from."""
-    call = await kit.ask("tester", "test_call", _test_words(brief, aim, setting), CallReply, check_call_said, number)
+    call = await kit.ask(
+        "tester", "test_call", tester_words(brief, aim, setting.state), CallReply, check_call_said, number
+    )
     try:
         done = await kit.run(execute, kit.sandbox, brief.program, setting, aim.tool, call.arguments)
     except (ProgramError, StateError) as error:
@@ -146,6 +170,8 @@ async def judged(kit: Kit, brief: AgentBrief, case: ToolCase, done: Outcome, sam
     if done.after is None:  # it left nothing that calls could go on from: no checker is asked
         reason = done.error or "The state after the call is too large to go on from."
         return case.model_copy(update={"verdict": "fail", "reason": cut(reason, REASON_CHARS)})
+    if case.case == "negative" and done.is_unread:
+        return case.model_copy(update={"verdict": "pass", "reason": UNREAD})
     words = check_words(brief, case, done.after)
     reply = await kit.ask("checker", "check_call", words, VerdictReply, sample=sample)
     return case.model_copy(update={"verdict": reply.verdict, "reason": cut(reply.reason.strip(), REASON_CHARS)})
@@ -158,12 +184,13 @@ def check_call_said(call: CallReply) -> None:
         raise InputError(f"the arguments take {size:,} characters as JSON; at most {ARGUMENTS_CHARS:,} are allowed")
 
 
-def _test_words(brief: AgentBrief, aim: PlannedCall, setting: CallSetting) -> str:
+def tester_words(brief: AgentBrief, aim: PlannedCall, state: State) -> str:
+    """What a tester is told: the rules, the promise of the tool that it is to call, and the state as it is."""
     return prompt("assessment", "test_call").render(
         about=brief.about,
-        tools=brief.tools,
-        state=fenced("state", shown(setting.state, TESTER_STATE_CHARS)),
-        asked=fenced("asked", shown(aim.model_dump(), TESTER_STATE_CHARS)),
+        tool=brief.tool(aim.tool),
+        state=fenced("state", shown_records(state, TESTER_STATE_CHARS)),
+        asked=fenced("asked", shown(aim.model_dump(), CALL_CHARS)),
     )
 
 

@@ -15,12 +15,28 @@ def decided(cases: Sequence[ToolCase], tools: int, settings: StageSettings, lost
     """Whether the environment is kept, None while that is open. It is kept early only after every tool was tried
     both ways; that it is dropped needs no more calls. A round that was `lost` is one of the planned ones."""
     failed = sum(case.verdict == "fail" for case in cases)
+    return _decided(len(cases) - failed, failed, tools, settings, lost)
+
+
+def rounds_left(cases: Sequence[ToolCase], tools: int, settings: StageSettings, lost: int = 0) -> int:
+    """Return the least number of further calls after which the decision can be certain; 0 if it is."""
+    failed = sum(case.verdict == "fail" for case in cases)
+    sound = len(cases) - failed
+    for more in range(settings.assessment_calls + 1):
+        ends = ((sound + more, failed), (sound, failed + more))
+        if any(_decided(*end, tools, settings, lost) is not None for end in ends):
+            return more
+    return 1
+
+
+def _decided(sound: int, failed: int, tools: int, settings: StageSettings, lost: int) -> bool | None:
+    made = sound + failed
     confidence = settings.assessment_confidence if settings.sequential else None
-    planned, threshold = max(settings.assessment_calls - lost, len(cases)), settings.assessment_threshold
+    planned, threshold = max(settings.assessment_calls - lost, made), settings.assessment_threshold
     if not planned:
         return None
-    decision = sequential_test.decide(len(cases) - failed, failed, planned, threshold, confidence)
-    return None if decision and len(cases) < min(call_plan.lap(tools) - lost, planned) else decision
+    decision = sequential_test.decide(sound, failed, planned, threshold, confidence)
+    return None if decision and made < min(call_plan.lap(tools) - lost, planned) else decision
 
 
 def summary(

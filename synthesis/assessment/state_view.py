@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from synthesis.assessment.cases import size_of
-from synthesis.assessment.prompt_values import shown
+from synthesis.assessment.prompt_values import shown_records
 from synthesis.contracts import State
 
 GONE = "(gone)"
@@ -34,7 +34,7 @@ def call_states(
     room = max(most - size_of(view), most // 2)
     view = {"before": fitting({key: before[key] for key in wanted}, changed, texts_of(mentioned), room), **view}
     rest = [key for key in before if key not in wanted]
-    return shown(view | ({"not_read_by_this_tool": rest} if rest else {}), most)
+    return shown_records(view | ({"not_read_by_this_tool": rest} if rest else {}), most)
 
 
 def _steps(path: str) -> Iterator[str]:

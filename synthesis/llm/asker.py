@@ -29,6 +29,7 @@ from synthesis.llm.structured import (
     reason_of,
     response_format,
 )
+from synthesis.prompts import with_form
 
 TRIES = 3
 LONG = 20_000
@@ -134,7 +135,7 @@ class Asker:
         check: Callable[[T], Awaitable[None] | None],
         tries: int = TRIES,
     ) -> T:
-        """What `read` makes of a reply whose `form` is told at the end of the last message, once `check` let it pass.
+        """What `read` makes of a reply whose `form` is told in the last message, once `check` let it pass.
 
         Where one of them raises InputError the model is asked again with the error. Raises MalformedReply after `tries`
         replies, from the last of these errors: nothing of them is kept as data.
@@ -238,4 +239,4 @@ async def _looked_at(reply: T, check: Callable[[T], Awaitable[None] | None]) -> 
 
 def _with_form(messages: tuple[Message, ...], form: str) -> tuple[Message, ...]:
     last = messages[-1]
-    return (*messages[:-1], last.model_copy(update={"content": f"{last.content}\n\n{form}"}))
+    return (*messages[:-1], last.model_copy(update={"content": with_form(last.content, form)}))

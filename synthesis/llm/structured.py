@@ -42,7 +42,17 @@ def _with_example(asked: str, name: str, language: str) -> str:
 @functools.lru_cache(256)
 def _schema_text(wanted: type[BaseModel]) -> str:
     # Not the whole words: a prompt that is not filled in would be missing in what a stage says that it used.
-    return json.dumps(wanted.model_json_schema(), ensure_ascii=False, indent=1)
+    return json.dumps(_without_titles(wanted.model_json_schema()), ensure_ascii=False)
+
+
+def _without_titles(schema: Any) -> Any:
+    """Return a schema without the titles that pydantic makes of names, and without descriptions of whole models."""
+    if isinstance(schema, list):
+        return [_without_titles(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kept = {key: part for key, part in schema.items() if key not in ("title", "description") or isinstance(part, dict)}
+    return {key: _without_titles(part) for key, part in kept.items()}
 
 
 def response_format(wanted: type[BaseModel], form: StructuredForm = "json_schema") -> dict[str, Any]:

@@ -2,6 +2,10 @@
 
 `{{name}}` stands for a variable. Values go in as they are and are not looked at again, so that text of an LLM, a
 tool or a person can bring no placeholder of its own.
+
+A line `---` ends what is the same in every call of a stage: instructions, and the form of the reply, which is put
+there. What varies follows: first the environment, then the item, last what belongs to one call alone. So a server
+that keeps prefixes reads the common part once.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from synthesis.errors import PromptError
 HERE = Path(__file__).resolve().parent
 _filled: ContextVar[dict[str, str] | None] = ContextVar("prompts that were filled in", default=None)
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+SEPARATOR = "\n\n---\n\n"
+FORM_PLACE = "\x1e"
+"""A character that marks, in a prompt that is filled in, where the form of the reply is put. No value can bring it."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +50,15 @@ class Prompt:
             raise PromptError(f"The prompt {self.name} does not fit its variables ({'; '.join(parts)}).")
         if (noted := _filled.get()) is not None:
             noted[self.name] = self.sha256
-        return _PLACE.sub(lambda match: values[match[1]], self.text)
+        fixed, line, rest = self.text.partition(SEPARATOR)
+        text = f"{fixed}\n\n{FORM_PLACE}{rest}" if line and not _PLACE.search(fixed) else self.text
+        return _PLACE.sub(lambda match: values[match[1]].replace(FORM_PLACE, ""), text)
+
+
+def with_form(words: str, form: str) -> str:
+    """Return a prompt with the form of the reply: behind its fixed part, or at the end if it has none."""
+    fixed, mark, rest = words.partition(FORM_PLACE)
+    return f"{fixed}{form}{SEPARATOR}{rest}\n\n{prompt('reply', 'now').render()}" if mark else f"{words}\n\n{form}"
 
 
 def prompt(stage: str, name: str) -> Prompt:

@@ -9,15 +9,20 @@ from synthesis.llm import ChatModel
 from synthesis.llm.chat import last_heard
 from synthesis.rollout.policy import Conversation
 from synthesis.rollout.styles import read_message
+from synthesis.runtime.offered_tools import brief_tool
 
 _STOPS: dict[PromptStyle, dict[str, Any]] = {"react": {"stop": ["\nObservation"]}}
 
 
 class ChatPolicy:
-    """A chat model that acts, in the conversation's prompt style. `parameters` go to the endpoint with each turn."""
+    """A chat model that acts, in the conversation's prompt style. `parameters` go to the endpoint with each turn.
 
-    def __init__(self, model: ChatModel, **parameters: Any) -> None:
+    With `brief_tools` a tool's description does not repeat what the schema of its parameters says.
+    """
+
+    def __init__(self, model: ChatModel, *, brief_tools: bool = False, **parameters: Any) -> None:
         self.model = model
+        self.brief_tools = brief_tools
         self.parameters = parameters
 
     @property
@@ -34,7 +39,9 @@ class ChatPolicy:
         native = style == "tools"
         messages = observation.messages if native else tuple(map(_worded, observation.messages))
         parameters = _STOPS.get(style, {}) | self.parameters
-        reply = await self.model.complete(messages, observation.tools if native else (), **parameters)
+        tools = observation.tools if native else ()
+        tools = tuple(map(brief_tool, tools)) if self.brief_tools else tools
+        reply = await self.model.complete(messages, tools, **parameters)
         return Turn(
             message=read_message(style, reply.message, observation.tools),
             usage=reply.usage,

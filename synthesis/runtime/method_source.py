@@ -7,8 +7,9 @@ import textwrap
 from dataclasses import dataclass
 
 from synthesis.errors import ProgramError
+from synthesis.runtime.imports import add_imports, split_imports, with_imports
 from synthesis.runtime.program import class_methods, parse_source
-from synthesis.syntax import token_count
+from synthesis.syntax import UNREADABLE, token_count
 
 MOST_TOKENS = 60_000
 """Words and signs of a program that is edited here, which is what reading costs: servers do it between two pages. The
@@ -50,13 +51,32 @@ def method_source(source: str, class_name: str, name: str) -> MethodSource:
 
 
 def with_method(source: str, class_name: str, name: str, text: str) -> str:
-    """The program with another source of one method. Whether that is Python is not looked at. Raises ProgramError."""
+    """Return the program with another source of one method.
+
+    Imports above the method go to the top of the program. One whose name means something else there goes into the
+    method. A text that is not Python is put in place as it is. Raises ProgramError.
+    """
     known = method_source(source, class_name, name)
-    body = text.replace("\r\n", "\n").strip("\n") + "\n"
+    text = text.replace("\r\n", "\n").strip("\n")
+    whole, text = _placed_imports(source, text)
+    body = text + "\n"
     if known.indent and not body.startswith(known.indent):
         body = textwrap.indent(body, known.indent)
-    lines = source.splitlines(keepends=True)
-    return "".join([*lines[: known.first - 1], body, *lines[known.last :]])
+    moved = len(whole.splitlines()) - len(source.splitlines())
+    lines = whole.splitlines(keepends=True)
+    return "".join([*lines[: known.first - 1 + moved], body, *lines[known.last + moved :]])
+
+
+def _placed_imports(source: str, text: str) -> tuple[str, str]:
+    """Move the imports above a method into the program, and return both."""
+    try:
+        bindings, rest = split_imports(textwrap.dedent(text))
+        if not bindings:
+            return source, text
+        whole, clashing = add_imports(source, bindings)
+        return whole, with_imports(rest, [binding.line for binding in clashing])
+    except UNREADABLE:
+        return source, text
 
 
 def docstring_of(text: str, name: str) -> str:
@@ -69,3 +89,17 @@ def docstring_of(text: str, name: str) -> str:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == name:
             return ast.get_docstring(node) or ""
     return ""
+
+
+def without_docstring(text: str) -> str:
+    """Return a method's source without its docstring; a text that is not Python comes back as it is."""
+    try:
+        tree = parse_source(textwrap.dedent(text))
+    except ProgramError:
+        return text
+    function = next((node for node in tree.body if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))), None)
+    if function is None or ast.get_docstring(function) is None or len(function.body) < 2:
+        return text
+    stated, lines = function.body[0], text.splitlines()
+    alone = stated.lineno > function.lineno and function.body[1].lineno > (stated.end_lineno or stated.lineno)
+    return "\n".join(lines[: stated.lineno - 1] + lines[stated.end_lineno :]) if alone else text

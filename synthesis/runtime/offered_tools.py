@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from synthesis.contracts import CallError, CallResult, Program, Tool, Withheld
+from synthesis.runtime.signature import without_arguments
 
 
 def offered(program: Program, withheld: Withheld | None) -> Program:
@@ -33,6 +35,33 @@ def _without(tool: Tool, parameter: str) -> Tool:
     described = without_lines(tool.description, parameter)
     changes = {"parameters": schema, "description": described, "withheld": (*tool.withheld, parameter)}
     return tool.model_copy(update=changes)
+
+
+def brief_tool(tool: Tool) -> Tool:
+    """Return the tool without the part of its description that tells of parameters, if the schema describes them all.
+
+    What says nothing that a caller needs is left out of the schema too: an `additionalProperties` that is false, an
+    empty `required`, and that an argument which may be left out may be null.
+    """
+    properties = tool.parameters.get("properties") or {}
+    if not all(isinstance(rule, dict) and rule.get("description") for rule in properties.values()):
+        return tool
+    schema = dict(tool.parameters)
+    schema["properties"] = {name: _without_null(rule) for name, rule in properties.items()}
+    if schema.get("additionalProperties") is False:
+        del schema["additionalProperties"]
+    if schema.get("required") == []:
+        del schema["required"]
+    return tool.model_copy(update={"description": without_arguments(tool.description), "parameters": schema})
+
+
+def _without_null(rule: dict[str, Any]) -> dict[str, Any]:
+    if "default" not in rule or rule["default"] is not None:
+        return rule
+    kinds = rule.get("type")
+    named = [kind for kind in kinds if kind != "null"] if isinstance(kinds, list) else []
+    kept = {key: part for key, part in rule.items() if key != "default"}
+    return kept | ({"type": named[0] if len(named) == 1 else named} if named else {})
 
 
 def without_lines(description: str, parameter: str) -> str:

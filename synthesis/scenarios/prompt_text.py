@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.prompt_values import cut, shown
+from synthesis.assessment.prompt_values import cut, kinds_text, shown_records
 from synthesis.contracts import Tool
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced
@@ -31,10 +30,8 @@ def introduction(record: EnvironmentRecord) -> str:
 
 
 def schema(record: EnvironmentRecord) -> str:
-    """The planned kinds of records, one JSON object a line, fenced."""
-    return fenced(
-        "schema", cut("\n".join(json.dumps(item, ensure_ascii=False) for item in record.state_schema), ABOUT_CHARS)
-    )
+    """The planned kinds of records, one a line, fenced."""
+    return fenced("schema", cut(kinds_text(record.state_schema), ABOUT_CHARS))
 
 
 def source(record: EnvironmentRecord) -> str:
@@ -48,8 +45,8 @@ def tools(record: EnvironmentRecord) -> str:
 
 
 def state(value: dict[str, Any]) -> str:
-    """A state as JSON, fenced."""
-    return fenced("state", shown(value, STATE_CHARS))
+    """A state as JSON, its collections as tables, fenced."""
+    return fenced("state", shown_records(value, STATE_CHARS))
 
 
 def listed(label: str, items: tuple[str, ...]) -> str:

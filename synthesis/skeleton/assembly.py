@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from synthesis import syntax
 from synthesis.drafts import CodeDraft
+from synthesis.runtime.imports import Bound, Imports, bound, first_line, with_imports
 from synthesis.skeleton.fragments import normal
-from synthesis.skeleton.imports import Bound, Imports, bound
 
 
 @dataclass
@@ -75,19 +75,11 @@ def _add(pieces: _Pieces, fragment: str) -> None:
     local = [binding for node in tree.body for binding in bound(node) if not pieces.imports.hoist(binding)]
     floor = 0
     for node in tree.body:
-        start = _start(node, lines, floor)
+        start = first_line(node, lines, floor)
         if names(node) and start > floor:
             text = "\n".join(lines[start - 1 : node.end_lineno])
             _place(pieces, node, text, local)
         floor = max(floor, node.end_lineno or 0)
-
-
-def _start(node: ast.stmt, lines: list[str], floor: int) -> int:
-    """The line where a statement begins, decorators and the comments right above it included."""
-    start = min([node.lineno, *(decorator.lineno for decorator in getattr(node, "decorator_list", ()))])
-    while start - 1 > floor and lines[start - 2].lstrip().startswith("#"):
-        start -= 1
-    return start
 
 
 def _place(pieces: _Pieces, node: ast.stmt, text: str, local: list[Bound]) -> None:
@@ -104,27 +96,6 @@ def _place(pieces: _Pieces, node: ast.stmt, text: str, local: list[Bound]) -> No
         pieces.inside.append(indented(text, pieces.indent))
     else:
         pieces.outside.append(text)
-
-
-def with_imports(text: str, lines: list[str]) -> str:
-    """A function's text with these imports at the beginning of its body."""
-    (node,) = syntax.parse(text).body
-    if not lines or not isinstance(node, ast.FunctionDef):
-        return text
-    body = node.body[1:] if ast.get_docstring(node) else node.body
-    rows = text.split("\n")
-    if not body or not _own_line(rows, body[0]):
-        place = len(node.body) - len(body)
-        node.body[place:place] = syntax.parse("\n".join(lines)).body
-        return ast.unparse(node)
-    before = node.lineno if body is node.body else node.body[0].end_lineno or 0
-    row = _start(body[0], rows, before) - 1
-    margin = rows[body[0].lineno - 1][: body[0].col_offset]
-    return "\n".join([*rows[:row], *(margin + line for line in lines), *rows[row:]])
-
-
-def _own_line(rows: list[str], node: ast.stmt) -> bool:
-    return not rows[node.lineno - 1][: node.col_offset].strip()
 
 
 def indented(text: str, margin: str) -> str:
@@ -157,7 +128,7 @@ def _string_rows(text: str) -> set[int]:
 def _written(lines: list[str], tree: ast.Module, home: ast.ClassDef, gone: set[int], pieces: _Pieces) -> str:
     opening = tree.body[0]
     docstring_end = (opening.end_lineno or 0) if ast.get_docstring(tree) else 0
-    start, end = _start(home, lines, docstring_end) - 1, home.end_lineno or 0
+    start, end = first_line(home, lines, docstring_end) - 1, home.end_lineno or 0
     while end < len(lines) and (not lines[end].strip() or lines[end].startswith((" ", "\t"))):
         end += 1  # comments that still belong to the class
 

@@ -10,7 +10,7 @@ from synthesis.errors import EnvariumError, InputError
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import ALLOWED_MODULES
 from synthesis.skeleton.fragments import normal, read_attributes, read_method
-from synthesis.skeleton.plan_text import plan_text
+from synthesis.skeleton.plan_text import operation_text, plan_text
 from synthesis.stages import Kit
 
 AT_ONCE = 8
@@ -69,11 +69,10 @@ async def _methods(kit: Kit, plan: Plan, attributes: str) -> tuple[list[str], li
 
 def method_words(plan: Plan, attributes: str, operation: OperationPlan) -> str:
     """What the author is told of one operation. The part that all operations share stands first."""
-    asked = f"{operation.name} ({operation.kind}): {operation.description}"
     return prompt("skeleton", "code_method").render(
-        plan=fenced("plan", plan_text(plan)),
+        plan=fenced("plan", plan_text(plan, brief=True)),
         attributes=fenced("code", attributes),
-        operation=fenced("operation", asked),
+        operation=fenced("operation", operation_text(operation)),
     )
 
 

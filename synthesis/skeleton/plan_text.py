@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from synthesis.drafts import Plan
+from synthesis.drafts import OperationPlan, Plan
 from synthesis.skeleton.plan_reply import StatePlanReply
 
 
@@ -13,18 +13,22 @@ def state_text(state: StatePlanReply | Plan) -> str:
     return "\n".join(_state_lines(state))
 
 
-def plan_text(plan: Plan) -> str:
-    """The whole plan."""
+def plan_text(plan: Plan, *, brief: bool = False) -> str:
+    """The whole plan; with `brief` operations are told by their names alone."""
     lines = [state_text(plan)]
     if plan.time.told_by:
         lines.append(f"{plan.time.told_by} tells it.")
-    operations = "\n".join(_operation(one.name, one.kind, one.description, one.rules) for one in plan.operations)
+    if brief:
+        names = ", ".join(f"{one.name} ({one.kind})" for one in plan.operations)
+        return "\n".join(lines) + f"\n\nOperations: {names}"
+    operations = "\n".join(operation_text(one) for one in plan.operations)
     return "\n".join(lines) + f"\n\nOperations:\n{operations}"
 
 
-def _operation(name: str, kind: str, description: str, rules: Sequence[int]) -> str:
-    kept = f" (rule{'s' * (len(rules) > 1)} {', '.join(map(str, rules))})" if rules else ""
-    return f"- {name} ({kind}): {description}{kept}"
+def operation_text(one: OperationPlan) -> str:
+    """One operation, with the rules that it keeps to."""
+    kept = f" (rule{'s' * (len(one.rules) > 1)} {', '.join(map(str, one.rules))})" if one.rules else ""
+    return f"- {one.name} ({one.kind}): {one.description}{kept}"
 
 
 def _state_lines(state: StatePlanReply | Plan) -> Iterator[str]:

@@ -9,7 +9,7 @@ from synthesis.assessment.state_view import fitting, texts_of
 from synthesis.contracts import State
 from synthesis.prompts import prompt
 
-STATE_CHARS = 3_000
+STATE_CHARS = 1_800
 """A state of more is shown in part: the records that the condition names, then others, as many as there is room for."""
 _ABOUT_WORDS = re.compile(
     r"\b(answer|answers|answered|reply|replies|replied|report|reports|reported|says?|said|states|stated|tells?|told|"

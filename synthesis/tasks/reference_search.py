@@ -66,7 +66,12 @@ async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int])
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
     judge = answer_judge(kit, task)
     plans = [
-        Plan(given, ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample))), ordinal=sample, judge=judge)
+        Plan(
+            given,
+            ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample)), brief_tools=True),
+            ordinal=sample,
+            judge=judge,
+        )
         for sample in samples
     ]
 

@@ -50,7 +50,7 @@ async def teach(
 async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: bool, ordinal: int) -> Attempt:
     """The teacher's attempt in a world that is constructed. Raises as `teach`."""
     given = rollout_task(kit, world, task)
-    teacher = ChatPolicy(kit.asker.chat(kit.site("teacher", "rollout", ordinal)))
+    teacher = ChatPolicy(kit.asker.chat(kit.site("teacher", "rollout", ordinal)), brief_tools=True)
     user = None
     if conversational:
         user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)

@@ -22,6 +22,7 @@ from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
 from synthesis.stages import ActionRange, Kit
+from synthesis.tasks.open_questions import is_all_known, is_proven_possible
 
 RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
 """EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""
@@ -152,13 +153,14 @@ async def filter_attempt(
 ) -> Attempt:
     """The attempt, if it is worth training on. Raises Rejected (the filter's name) and what `Kit.ask` raises.
 
-    Of a variant that withholds something nobody is asked whether it was possible: it was not, and to say so is right.
+    A judge is asked only what is open (`open_questions.py`). Of a variant that withholds something nobody is asked
+    whether it was possible: it was not, and to say so is right.
     """
     settings, run = kit.settings, run_of(attempt)
     _require(run, first_filters())
-    if not withheld:
+    if not withheld and not is_proven_possible(task, attempt):
         await _require_possible(kit, record, task, attempt)
-    if attempt.conversational:
+    if attempt.conversational and not is_all_known(task.instruction, talk_of(attempt.steps)):
         await _require_faithful_user(kit, task, attempt)
     _require(run, last_filters(FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)))
     return attempt

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from synthesis import starter
+from synthesis.assessment.prompt_values import untabled
 from synthesis.assessment.state_view import call_states
 from synthesis.assessment.tool_context import tool_context
 from synthesis.formats.records import EnvironmentRecord
@@ -124,7 +125,7 @@ def test_helpers_constants_and_bases_come_along_and_nothing_else() -> None:
 def view(patch: list[dict[str, Any]], after: Any, mentioned: Any = None, most: int = 6_000) -> dict[str, Any]:
     text = call_states(STATE, after, frozenset({"boxes", "day"}), patch, mentioned, most)
     assert len(text) <= most + 200
-    return dict(json.loads(text))
+    return dict(untabled(json.loads(text)))
 
 
 def test_rows_that_a_call_names_or_changes_come_first() -> None:

@@ -12,7 +12,8 @@ import pytest
 from synthesis.assessment.cases import rerun
 from synthesis.assessment.dual_agent import assess
 from synthesis.assessment.environments import view_of
-from synthesis.assessment.prompt_values import shown
+from synthesis.assessment.prompt_values import FIELDS, shown, shown_records, tabled, untabled
+from synthesis.assessment.rounds import AT_ONCE, ROUNDS_A_LINE, UNREAD
 from synthesis.assessment.scores import summary
 from synthesis.drafts import AssessmentDraft
 from synthesis.errors import MalformedReply, Rejected
@@ -36,11 +37,15 @@ def test_a_sound_environment_is_kept_early(sandbox: Sandbox, threads: ThreadPool
     draft = go(made)
     assert draft.kept
     assert (draft.score, draft.strict, draft.planned) == (1.0, 1.0, 100)
-    assert len(draft.cases) == 30, "the first number of rounds, three side by side, at which it is certain"
-    assert (draft.saved, draft.lost, draft.notes) == (70, 0, ())
+    assert len(draft.cases) == 28, "the first number of rounds at which it is certain, however many run side by side"
+    assert (draft.saved, draft.lost, draft.notes) == (72, 0, ())
     assert all(rate.positive and rate.negative for rate in draft.rates)
     assert [rate.tool for rate in draft.rates] == ["add_item", "count_items", "remove_item"]
-    assert len(made.tester.seen) == len(made.checker.seen) == 30
+    assert len(made.tester.seen) == 28
+    refused = [case for case in draft.cases if case.error.startswith("bad_arguments")]
+    assert refused
+    assert {(case.case, case.verdict, case.reason) for case in refused} == {("negative", "pass", UNREAD)}
+    assert len(made.checker.seen) == 28 - len(refused), "nothing is open about a call that the schema refused"
     assert [call.site.sample for call in made.author.seen] == [0, 1, 2]
     assert set(draft.prompts) == {"assessment/test_state", "assessment/test_call", "assessment/check_call"}
 
@@ -64,8 +69,9 @@ def test_without_the_sequential_test_all_calls_are_made(sandbox: Sandbox, thread
 
 def test_the_states_go_on_evolving_side_by_side(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
     cases = go(bench(sandbox, threads)).cases
-    assert [case.state["log"] for case in cases[:3]] == [["opened 0"], ["opened 1"], ["opened 2"]]
-    for before, after in zip(cases, cases[3:], strict=False):
+    opened = [case.state["log"] for case in cases[:AT_ONCE]]
+    assert opened == [[f"opened {line % 3}"] for line in range(AT_ONCE)]
+    for before, after in zip(cases, cases[AT_ONCE:], strict=False):
         assert apply_patch(before.state, list(before.patch)) == after.state
     assert any(case.patch for case in cases)
     keys = [case.result["key"] for case in cases if case.tool == "add_item" and case.result["success"]]
@@ -100,11 +106,13 @@ def test_warnings_count_for_the_score_and_not_for_the_strict_one(sandbox: Sandbo
     def checker(call: StageCall) -> Any:
         return support.checker(call) | ({"verdict": "warning"} if call.site.sample % 2 else {})
 
-    draft = go(bench(sandbox, threads, checker=checker))
+    made = bench(sandbox, threads, checker=checker)
+    draft = go(made)
     assert draft.kept
     assert draft.score == 1.0
-    assert draft.strict == 0.5
-    assert sum(rate.warned for rate in draft.rates) == len(draft.cases) / 2
+    odd = sum(call.site.sample % 2 for call in made.checker.seen)
+    assert sum(rate.warned for rate in draft.rates) == odd > 5
+    assert draft.strict == (len(draft.cases) - odd) / len(draft.cases)
 
 
 def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
@@ -115,8 +123,8 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
         assert "def " not in words
         assert "self." not in words
         told = fences(call)
-        assert [tool["name"] for tool in json.loads(told["tools"])] == ["add_item", "count_items", "remove_item"]
-        assert json.loads(told["state"])["items"]
+        assert json.loads(told["tool"])["name"] == json.loads(told["asked"])["tool"]
+        assert untabled(json.loads(told["state"]))["items"]["k9"] == {"name": "brush 9", "count": 9}
         assert "Names are unique." in told["environment"]
         assert not call.tools
     for call in made.checker.seen:
@@ -126,10 +134,10 @@ def test_what_each_agent_sees(sandbox: Sandbox, threads: ThreadPoolExecutor) -> 
         assert told["source"].count("def ") == 1
         assert {"case", "arguments", "ok", "patch"} <= set(happened)
         assert happened["expectation"] in ("added or refused", "")
-        states = json.loads(told["state"])
+        states = untabled(json.loads(told["state"]))
         assert states["after"] == "as before" or happened["patch"]
         assert ("log" in states["before"]) == (happened["tool"] == "remove_item"), "what the tool may read, and no more"
-    assert [call.site.sample for call in made.tester.seen] == list(range(30))
+    assert [call.site.sample for call in made.tester.seen] == list(range(28))
     assert {call.site.stage for call in made.checker.seen} == {"check_call"}
 
 
@@ -159,15 +167,16 @@ def test_a_lost_episode_costs_one_call(sandbox: Sandbox, threads: ThreadPoolExec
 
     made = bench(sandbox, threads, tester=tester, sequential=False, assessment_calls=24)
     made.checker.play = support.checker
-    draft = go(made)
+    draft, lines = go(made), 24 // ROUNDS_A_LINE
     lost = [number for number, case in enumerate(draft.cases) if case.arguments == {"key": key}]
     assert len(lost) == 1
     case = draft.cases[lost[0]]
     assert case.verdict == "fail"
     assert said in case.reason
-    assert draft.cases[lost[0] + 3].state == case.state
+    assert draft.cases[lost[0] + lines].state == case.state
     assert lost[0] not in {call.site.sample for call in made.checker.seen}
-    assert len(made.checker.seen) == 23
+    unread = sum(case.reason == UNREAD for case in draft.cases)
+    assert len(made.checker.seen) == 23 - unread
     assert draft.score == 23 / 24
     assert rerun(sandbox, view_of(record()).program, case).same
 
@@ -180,8 +189,8 @@ def test_states_are_constructed_before_they_are_used(sandbox: Sandbox, threads: 
 
     made = bench(sandbox, threads, author=author)
     assert go(made).kept
-    assert [call.site.sample for call in made.author.seen] == [0, 1, 1, 2]
-    assert "AttributeError" in fences(made.author.seen[2])["problem"]
+    assert [call.site.sample for call in made.author.seen] == [0, 1, 2, 1]
+    assert "AttributeError" in fences(made.author.seen[3])["problem"]
 
 
 @pytest.mark.parametrize(
@@ -251,23 +260,40 @@ def test_an_unusable_reply_costs_a_round(sandbox: Sandbox, threads: ThreadPoolEx
     assert "checker gave no usable reply" in draft.notes[0]
 
 
-def test_rounds_run_side_by_side(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
-    """No reply comes before three questions are asked at once, one of each state."""
-    waiting: list[int] = []
-    most: list[int] = []
+class Slow(Played):
+    """A model whose replies come in another order than they were asked for; counts how many are open at once."""
 
-    class Slow(Played):
-        async def answer(self, call: StageCall) -> Reply:
-            waiting.append(call.site.sample)
-            await asyncio.sleep(0.02)
-            most.append(len(waiting))
-            waiting.remove(call.site.sample)
-            return await super().answer(call)
+    open = 0
+    most = 0
 
+    async def answer(self, call: StageCall) -> Reply:
+        self.open += 1
+        self.most = max(self.most, self.open)
+        await asyncio.sleep(0.002 * (9 - call.site.sample % 8))
+        self.open -= 1
+        return await super().answer(call)
+
+
+def test_rounds_run_side_by_side_and_come_out_the_same(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
     made = bench(sandbox, threads)
-    made.kit.asker.models["tester"] = Slow(support.tester)  # type: ignore[index]
-    go(made)
-    assert max(most) == 3
+    slow = {"author": Slow(support.author), "tester": Slow(support.tester), "checker": Slow(support.checker)}
+    made.kit.asker.models |= slow  # type: ignore[operator, misc]
+    draft = go(made)
+    assert (slow["author"].most, slow["tester"].most) == (3, AT_ONCE)
+    assert slow["checker"].most > 1
+    assert draft == go(bench(sandbox, threads)), "no matter in which order the replies came"
+    again = bench(sandbox, threads, store=made.store)
+    assert go(again) == draft
+    assert not again.tester.seen, "every call is found by its key"
+
+
+def test_a_short_assessment_has_fewer_lines_so_that_its_states_evolve(
+    sandbox: Sandbox, threads: ThreadPoolExecutor
+) -> None:
+    cases = go(bench(sandbox, threads, test_states=1, assessment_calls=12, sequential=False)).cases
+    lines = 12 // ROUNDS_A_LINE
+    for before, after in zip(cases, cases[lines:], strict=False):
+        assert apply_patch(before.state, list(before.patch)) == after.state
 
 
 def test_an_assessment_says_what_its_calls_do_not_show(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
@@ -302,7 +328,7 @@ def test_a_person_stops_it_between_two_calls(sandbox: Sandbox, threads: ThreadPo
     object.__setattr__(made.kit, "check_stop", stop)
     with pytest.raises(Stop):
         go(made)
-    assert len(made.tester.seen) == 6
+    assert len(made.tester.seen) == 8
 
 
 def test_an_environment_without_tools_is_rejected(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
@@ -320,3 +346,32 @@ def test_large_values_are_shown_cut_and_stay_json() -> None:
     assert "more are not shown" in read["rows"]["…"]
     assert shown({"a": [1, {"b": None}]}, 100) == '{"a": [1, {"b": null}]}'
     assert "more characters are not shown" in shown({f"{number:040}": number for number in range(10)}, 30)
+
+
+def test_records_of_the_same_fields_are_shown_as_tables_that_read_back() -> None:
+    rows = {"M-1": {"id": "M-1", "name": "Ada"}, "M-2": {"id": "M-2", "name": None}}
+    value = {
+        "members": rows,
+        "log": [{"day": 1, "who": "M-1"}, {"day": 2, "who": "M-2"}],
+        "mixed": {"a": {"x": 1, "y": 2}, "b": {"x": 1}},
+        "one": {"a": {"x": 1, "y": 2}},
+        "nested": {"a": {"x": rows, "y": []}, "b": {"x": rows, "y": [1]}},
+        "sets": {"a": {"$set": [1], "n": 1}, "b": {"$set": [2], "n": 1}},
+        "hostile": {FIELDS: {"x": 1, "y": 2}, "b": {"x": 1, "y": 2}},
+    }
+    table = tabled(value)
+    assert table["members"] == {FIELDS: ["id", "name"], "M-1": ["M-1", "Ada"], "M-2": ["M-2", None]}
+    assert table["log"] == [{FIELDS: ["day", "who"]}, [1, "M-1"], [2, "M-2"]]
+    assert {name: table[name] for name in ("mixed", "one", "sets", "hostile")} == {
+        name: value[name] for name in ("mixed", "one", "sets", "hostile")
+    }
+    assert untabled(table) == value
+    many = {"members": {f"M-{number}": {"id": number, "name": "x" * 20} for number in range(900)}}
+    read = untabled(json.loads(shown_records(many, 3_000)))
+    assert read["members"]["…"].endswith("more are not shown")
+    assert read["members"]["M-0"] == {"id": 0, "name": "x" * 20}
+    noted = {
+        "members": {**rows, "…": "7 more are not shown"},
+        "log": [{"a": 1, "b": 2}] * 2 + ["… 3 more are not shown"],
+    }
+    assert untabled(tabled(noted)) == noted

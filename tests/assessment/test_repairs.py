@@ -142,3 +142,59 @@ def test_where_most_tools_fail_nobody_mends(sandbox: Sandbox, threads: ThreadPoo
         go(made)
     assert caught.value.reason == "assessment_below_threshold"
     assert repairs(made) == []
+
+
+IMPORTING = """import copy
+import math
+from datetime import timedelta
+
+
+def remove_item(self, key: str) -> dict:
+    \"\"\"Remove an item by its key.\"\"\"
+    if key not in self.items:
+        return {"success": False, "error": "unknown key"}
+    gone = copy.deepcopy(self.items.pop(key))
+    days = timedelta(hours=math.ceil(gone["count"] + 0.5)).total_seconds()
+    return {"success": True, "seconds": days}"""
+
+
+def test_imports_of_a_repair_are_at_hand_where_the_method_runs(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    made = bench(sandbox, threads, author=author(IMPORTING))
+    draft = go(made, source=BROKEN.replace("import uuid\n", "import uuid\nimport copy as math\n", 1))
+    assert draft.repairs[0].outcome == "repaired"
+    assert draft.program is not None
+    source = draft.program.record.source
+    head, _, rest = source.partition("class StockRoom")
+    assert head.strip().splitlines() == [
+        "import uuid",
+        "import copy as math",
+        "import copy",
+        "from datetime import timedelta",
+    ]
+    assert "\n        import math\n" in rest, "the name means something else in the module"
+    program = view_of(draft.program.record).program
+    with sandbox.reset(program, support.STATE) as episode:
+        assert episode.call("remove_item", {"key": "k2"}).result == {"success": True, "seconds": 10800.0}
+
+
+def test_an_author_sees_what_the_tool_uses_and_no_more(sandbox: Sandbox, threads: ThreadPoolExecutor) -> None:
+    source = BROKEN.replace("import uuid\n", 'import uuid\n\nWORD = "unknown"\nUNUSED = "not needed"\n', 1)
+    source = source.replace("self.items.pop(key, None)", "self._take(key)")
+    source += "\n    def _take(self, key):\n        return self.items.pop(key, WORD)\n"
+    made = bench(sandbox, threads, author=author(RIGHT))
+    go(made, source=source)
+    told = fences(repairs(made)[0])
+    assert "def _take" in told["uses"]
+    assert 'WORD = "unknown"' in told["uses"]
+    assert "def __init__" in told["uses"]
+    assert "Item (name, count)" in told["schema"]
+    words = repairs(made)[0].messages[0].content
+    assert "def add_item" not in words
+    assert "UNUSED" not in words
+
+
+@pytest.mark.parametrize("more", ["MOST = 3\n\n\n", "from math import *\n\n\n"], ids=["constant", "star"])
+def test_a_repair_brings_nothing_but_imports(sandbox: Sandbox, threads: ThreadPoolExecutor, more: str) -> None:
+    made = bench(sandbox, threads, author=author(more + RIGHT), least_tools=2, tool_repairs=1)
+    assert go(made).repairs[0].outcome == "removed"
+    assert len(repairs(made)) == 3

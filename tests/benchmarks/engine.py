@@ -48,7 +48,7 @@ MODEL = "policy"
 @contextlib.contextmanager
 def server(told: dict[str, Any]) -> Iterator[tuple[str, int]]:
     """(address, process) of a server that plays `turns` (ids), for the block."""
-    command = [sys.executable, "-m", "tests.benchmarks.engine_server"]
+    command = [sys.executable, "-m", "tests.benchmarks.engine_parts.server"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert process.stdin is not None
     assert process.stdout is not None

@@ -16,7 +16,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 HERE = Path(__file__).resolve().parent
-HELPERS = {"databases", "engine_server", "in_process"}
+HELPERS = {"databases", "in_process"}
 """Modules that benchmarks share, and that nobody calls."""
 SMALLEST: dict[str, tuple[str, set[str]]] = {
     "agreement": (
@@ -56,6 +56,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
     "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
+    "prompt_tokens": (
+        "--data tests/benchmarks/prompt_parts/sample",
+        {"recorded_tokens", "recorded_calls", "tokens", "calls", "ratio", "roles"},
+    ),
     "replay": ("--moves 4 --rounds 2 --steps 40 --records 60", {"open_ms", "step_p50_ms", "jump_p50_ms", "move_ratio"}),
     "replies": ("", {"replies", "read", "refused", "wrongly_read", "wrongly_refused", "by_family", "seconds"}),
     "rest": ("--small --unused", {"pss_mib", "processes", "cpu_share", "by_role", "references"}),
@@ -117,6 +121,14 @@ def forked(module: str, arguments: str, folder: Path) -> dict[str, Any]:
 
 def test_no_benchmark_is_left_out() -> None:
     assert {path.stem for path in HERE.glob("[a-z]*.py")} - HELPERS - {"test_smoke"} == set(SMALLEST)
+
+
+def test_a_recorded_batch_costs_at_most_seven_tenths(real_data: Path) -> None:
+    found = called("prompt_tokens", f"--data {shlex.quote(str(real_data))}")
+    if "skipped" in found:
+        pytest.skip(found["skipped"])
+    assert found["ratio"] <= 0.7
+    assert all(figures["ratio"] < 0.85 for figures in found["roles"].values())
 
 
 def test_without_a_gpu_the_smoke_of_one_ends_with_3_and_a_sentence() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from synthesis.assessment.prompt_values import shown_records
 from synthesis.contracts import Message
 from synthesis.llm.calls import Site, StageCall
-from synthesis.prompts import fenced, prompt
+from synthesis.prompts import fenced, prompt, with_form
 from synthesis.rollout.user import STOP, split_stop
 from synthesis.scripted.programs import checker, judge, solver, tester, user
 from synthesis.scripted.programs.prompt_reader import unrendered
@@ -42,11 +43,11 @@ def site(role: str, stage: str, sample: int = 0) -> Site:
 def tried(tool: dict[str, Any], case: str, sample: int, state: Any = STATE) -> dict[str, Any]:
     words = prompt("assessment", "test_call").render(
         about=fenced("environment", "Bikes.\nThe state now, as a JSON object."),
-        tools=fenced("tools", json.dumps([PAY, LOOK])),
-        state=fenced("state", json.dumps(state)),
+        tool=fenced("tool", json.dumps(tool)),
+        state=fenced("state", shown_records(state, 10_000)),
         asked=fenced("asked", json.dumps({"tool": tool["name"], "case": case})),
     )
-    message = Message(role="user", content=f"{words}\n\nReply with one JSON object.")
+    message = Message(role="user", content=with_form(words, "Reply with one JSON object."))
     return json.loads(tester.answer(StageCall(site=site("tester", "test_call", sample), messages=(message,))))
 
 
@@ -59,7 +60,7 @@ def checked(tool: dict[str, Any], happened: dict[str, Any], source: str = SOURCE
         call=fenced("call", json.dumps(happened)),
         state=fenced("state", json.dumps(states or {})),
     )
-    message = Message(role="user", content=f"{words}\n\nReply with one JSON object.")
+    message = Message(role="user", content=with_form(words, "Reply with one JSON object."))
     return json.loads(checker.answer(StageCall(site=site("checker", "check_call"), messages=(message,))))
 
 
@@ -166,7 +167,7 @@ def test_a_user_who_is_told_too_early_that_it_is_done_goes_on() -> None:
 
 def judged(name: str, **given: str) -> dict[str, Any]:
     words = prompt("teaching", name).render(**given)
-    message = Message(role="user", content=f"{words}\n\nReply with one JSON object.")
+    message = Message(role="user", content=with_form(words, "Reply with one JSON object."))
     return json.loads(judge.answer(StageCall(site=site("judge", "judge_run"), messages=(message,))))
 
 

@@ -52,7 +52,7 @@ def test_a_method_is_asked_for_with_rules_class_and_its_own_operation_last() -> 
     assert "A pot that somebody holds cannot be taken." in heard
     shared = heard.index("=== operation ")
     assert heard[:shared] == other[:shared]
-    assert heard[shared:].splitlines()[1] == "take_pot (change): Take a pot home."
+    assert heard[shared:].splitlines()[1] == "- take_pot (change): Take a pot home. (rules 1, 2)"
 
 
 def test_eight_methods_are_asked_for_at_once() -> None:

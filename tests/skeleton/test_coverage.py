@@ -43,9 +43,11 @@ def test_a_plan_says_how_time_enters_and_who_tells_the_day() -> None:
     due = "A pot is overdue from the 31st day on."
     assert found.time == TimePlan(rules=(3,), kept_in="today", due=due, told_by="get_today")
     assert "plan_coverage" not in asked.places
-    text = method_words(found, ATTRIBUTES, found.operations[0])
+    text = method_words(found, ATTRIBUTES, found.operations[1])
     assert f"Time: the day it is, kept in `today`, decides rule 3. {due}\nget_today tells it." in text
     assert "- take_pot (change): Take a pot home. (rules 1, 2)" in text
+    assert "find_pots (query), take_pot (change)" in text, "of the others the names"
+    assert found.operations[0].description not in text
     today = 'def get_today(self) -> dict:\n    """Tells what day it is."""\n    return {"success": True}\n'
     inner = "".join(f"    {line}\n" for text in (*METHODS.values(), today) for line in text.splitlines())
     record = record_of(THEME, found, "PlantSwap", f"{ATTRIBUTES}\n{inner}")

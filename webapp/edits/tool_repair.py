@@ -19,6 +19,7 @@ from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.models import Tool, ToolCase
+from webapp.environments.services import record_of
 from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdict
 
 MOST_FAILED = 20
@@ -43,6 +44,7 @@ def brief_of(tool: Tool) -> ToolBrief:
         program=version.source,
         tool=tool.name,
         rules=tuple(map(str, version.rules)),
+        state_schema=record_of(version).state_schema,
         failed=tuple(_told(row, said) for row in failed[:MOST_FAILED]),
         passed=tuple(_told(row, said) for row in passed[:MOST_PASSED]),
     )

@@ -6,7 +6,8 @@ import json
 import re
 from typing import Any
 
-from synthesis.prompts import Prompt
+from synthesis.assessment.prompt_values import untabled
+from synthesis.prompts import FORM_PLACE, SEPARATOR, Prompt
 
 _PLACE = re.compile(r"\{\{\s*(\w+)\s*\}\}")
 _OPENING = re.compile(r"\s*(=== .{1,200} ===)\n")
@@ -18,18 +19,23 @@ def unrendered(prompt: Prompt, text: str) -> dict[str, str] | None:
 
     Values are taken as short as the next words of the prompt allow, and out of their fence.
     """
-    pieces = _PLACE.split(prompt.text)
+    text = text.replace(FORM_PLACE, SEPARATOR.lstrip(), 1)
+    fixed, line, rest = prompt.text.partition(SEPARATOR)
+    start = text.find(SEPARATOR, len(fixed)) + len(SEPARATOR) if line else 0
+    if line and (not text.startswith(fixed) or start < len(SEPARATOR)):
+        return None
+    pieces = _PLACE.split(rest if line else prompt.text)
     words, names = pieces[::2], pieces[1::2]
     values: dict[str, str] = {}
-    position = len(words[0])
-    if not text.startswith(words[0]):
+    position = start + len(words[0])
+    if not text.startswith(words[0], start):
         return None
     for number, name in enumerate(names):
         if name in values:
             end = position + len(values[name])
         else:
             after = _following(words, names, number, values)
-            end = _end(text, position, after) if after.strip() else len(text)
+            end = _end(text, position, after) if after.strip() else _last_end(text, position)
         if end < position:
             return None
         values.setdefault(name, text[position:end])
@@ -54,6 +60,13 @@ def _end(text: str, position: int, after: str) -> int:
     return text.find(after, max(start, position))
 
 
+def _last_end(text: str, position: int) -> int:
+    """Where the last value ends: with the fence that it opens, or with the text."""
+    opening = _OPENING.match(text, position)
+    close = text.find("\n" + opening[1], opening.end() - 1) if opening else -1
+    return close + 1 + len(opening[1]) if opening and close >= 0 else len(text)
+
+
 def bare(value: str) -> str:
     """A value without the fence around it."""
     fenced = _FENCE.match(value)
@@ -61,8 +74,8 @@ def bare(value: str) -> str:
 
 
 def as_json(value: str) -> Any:
-    """What JSON a value holds, or None where it was cut short."""
+    """What JSON a value holds, tables read back, or None where it was cut short."""
     try:
-        return json.loads(value)
+        return untabled(json.loads(value))
     except (ValueError, RecursionError):
         return None

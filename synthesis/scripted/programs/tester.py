@@ -28,8 +28,7 @@ def answer(call: StageCall) -> str:
     """The reply to `assessment/test_call`."""
     shown = unrendered(prompt("assessment", "test_call"), call.messages[0].content) or {}
     asked = as_json(shown.get("asked", "")) or {}
-    tools = as_json(shown.get("tools", "")) or []
-    tool: dict[str, Any] = next((tool for tool in tools if tool.get("name") == asked.get("tool")), {})
+    tool: dict[str, Any] = as_json(shown.get("tool", "")) or {}
     rules = tool.get("parameters") or {}
     luck = random.Random(f"{call.site.item}\0{call.site.sample}")
     seen = StateValues(as_json(shown.get("state", "")))

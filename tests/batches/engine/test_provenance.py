@@ -35,7 +35,8 @@ def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_its_own
     assert {"skeleton/plan_state", "skeleton/code_method", "assessment/check_call", "reply/json"} <= set(
         environment["prompts"]
     )
-    assert set(state["prompts"]) == {"scenarios/state", "reply/json", "reply/example", "examples/state_reply"}
+    forms = {"reply/json", "reply/example", "reply/now", "examples/state_reply"}
+    assert set(state["prompts"]) == {"scenarios/state", *forms}
     assert state["prompts"]["scenarios/state"] == prompts.prompt("scenarios", "state").sha256
     assert set(environment["models"]) == {"author", "tester", "checker"}
     assert state["models"] == {"author": "scripted"}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from unittest import mock
 
 import pytest
 from django.test import Client
@@ -64,7 +65,8 @@ def test_a_rejected_attempt_is_kept_to_be_looked_at_and_stands_in_no_training_da
     stages = SHORT.model_copy(update={"scenarios": 1, "tasks": 1, "teacher_runs": 1, "conversational": False})
     user = person("operator")
     client.force_login(user)
-    with real_pipeline(HostileModel([IMPOSSIBLE])) as model:
+    unproven = mock.patch("synthesis.tasks.trajectory_filters.is_proven_possible", return_value=False)
+    with unproven, real_pipeline(HostileModel([IMPOSSIBLE])) as model:
         batch = work_off(real_batch(user, [theme_of("badge-desk")], stages))
         row = BatchItem.objects.get(batch=batch, level="trajectory")
         assert (row.state, row.stage, row.reason) == ("rejected", "filter", "impossible_task")

@@ -1,0 +1,1 @@
+"""The server that an engine is measured with."""

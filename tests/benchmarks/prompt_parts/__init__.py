@@ -1,0 +1,1 @@
+"""Recorded requests of a batch, asked as they are today."""

@@ -1,0 +1,269 @@
+"""Recorded requests written anew by today's prompts, from the material that stands in them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from synthesis.assessment.initial_states import InitialStateReply
+from synthesis.assessment.prompt_values import kinds_text, shown_records
+from synthesis.assessment.rounds import CallReply, VerdictReply
+from synthesis.assessment.tool_repair import ToolBrief, repair_words
+from synthesis.contracts import Tool
+from synthesis.llm.structured import code_form, json_form
+from synthesis.prompts import fenced, prompt, with_form
+from synthesis.rollout.user import STOP
+from synthesis.runtime.method_source import without_docstring
+from synthesis.runtime.offered_tools import brief_tool
+from synthesis.scenarios.states import StateReply
+from synthesis.skeleton.coverage import CoverageReply
+from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
+from synthesis.tasks.check_view import helpers_for, state_for
+from synthesis.tasks.checklist import ChecklistReply
+from synthesis.tasks.instruction import InstructionReply
+from synthesis.tasks.open_questions import is_all_known
+from synthesis.tasks.trajectory_filters import InventedVerdict
+
+FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
+STATE_CHARS = 80_000
+Values = dict[str, str]
+
+
+@dataclass(frozen=True)
+class RecordedStage:
+    """How a stage is known by the beginning of its prompt, and the form that it asks for."""
+
+    opening: str
+    role: str
+    name: str
+    prompt: str = ""
+    wanted: type[BaseModel] | None = None
+
+
+STAGES = (
+    RecordedStage("You design small software", "author", "plan_state", "skeleton/plan_state", StatePlanReply),
+    RecordedStage("You decide which tools", "author", "plan_operations", "skeleton/plan_operations", OperationsReply),
+    RecordedStage("You designed a small", "author", "plan_coverage", "skeleton/plan_coverage", CoverageReply),
+    RecordedStage("You write the first part", "author", "code_attributes", "skeleton/code_attributes"),
+    RecordedStage("You write one method", "author", "code_method", "skeleton/code_method"),
+    RecordedStage("An environment is a Python", "author", "test_state", "assessment/test_state", InitialStateReply),
+    RecordedStage("You test the tools", "tester", "test_call", "assessment/test_call", CallReply),
+    RecordedStage("You check whether one tool", "checker", "check_call", "assessment/check_call", VerdictReply),
+    RecordedStage("You mend one tool", "author", "repair_tool"),
+    RecordedStage("You fill a program", "author", "initial_state", "scenarios/state", StateReply),
+    RecordedStage("You give work", "author", "instruction", "tasks/instruction", InstructionReply),
+    RecordedStage("You prepare to judge", "author", "checklist", "tasks/checklist", ChecklistReply),
+    RecordedStage("You write one Python function", "author", "check_function", "tasks/check"),
+    RecordedStage("You repair how", "author", "repair_task", "tasks/repair"),
+    RecordedStage("You carry out a task", "teacher", "task"),
+    RecordedStage("You serve a user", "teacher", "conversation"),
+    RecordedStage("You play a user", "user", "user"),
+    RecordedStage("You judge whether an agent", "judge", "judge_answer"),
+    RecordedStage("You check recordings", "judge", "possible"),
+    RecordedStage("A model played a user", "judge", "invented", "teaching/invented", InventedVerdict),
+)
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """One recorded request with the stage that made it."""
+
+    request: dict[str, Any]
+    at: RecordedStage
+
+    @classmethod
+    def of(cls, request: dict[str, Any]) -> Recorded:
+        """Raises LookupError for a request of no known stage."""
+        first = request["messages"][0]["content"]
+        found = next((stage for stage in STAGES if first.startswith(stage.opening)), None)
+        if found is None:
+            raise LookupError(f"no stage asks like this: {first[:80]!r}")
+        return cls(request, found)
+
+    @property
+    def role(self) -> str:
+        return self.at.role
+
+    @property
+    def stage(self) -> str:
+        return self.at.name
+
+    @property
+    def words(self) -> str:
+        return str(self.request["messages"][0]["content"])
+
+    @property
+    def parts(self) -> Values:
+        """What stands between fences, by label."""
+        return {label: body for _, label, body in FENCE.findall(self.words)}
+
+
+def rewritten(calls: Sequence[Recorded]) -> Iterator[dict[str, Any] | None]:
+    """Yield each request as it is made today; None for one that is not made any more."""
+    schema: tuple[dict[str, Any], ...] = ()
+    for call in calls:
+        if call.stage == "test_call":
+            schema = _kinds(call.parts["environment"])
+        yield _rewritten(call, schema)
+
+
+def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...]) -> dict[str, Any] | None:
+    if not _is_open(call):
+        return None
+    later = call.request["messages"][1:]
+    tools = [_brief(tool["function"]) for tool in call.request.get("tools", ())]
+    first = {**call.request["messages"][0], "content": _words(call, schema)}
+    return {"messages": [first, *later], "tools": tools}
+
+
+def _is_open(call: Recorded) -> bool:
+    if call.stage == "possible":
+        return False  # each of these tasks had a reference
+    if call.stage == "check_call":
+        made = json.loads(call.parts["call"])
+        refused = not made["ok"] and made["error"].startswith("bad_arguments") and not made["patch"]
+        return not (refused and made["case"] == "negative")
+    if call.stage == "invented":
+        lines = [json.loads(line) for line in call.parts["evidence"].splitlines()]
+        return not is_all_known(lines[0]["intent"], [(line["who"], line["words"]) for line in lines[1:]])
+    return True
+
+
+def _words(call: Recorded, schema: tuple[dict[str, Any], ...]) -> str:
+    if call.stage in SPECIAL:
+        return SPECIAL[call.stage](call)
+    if call.stage == "repair_tool":
+        return with_form(_repair_words(call, schema), code_form(call.stage))
+    folder, _, name = call.at.prompt.partition("/")
+    template = prompt(folder, name)
+    known = {key: fenced(key, value) for key, value in call.parts.items()} | _named(call)
+    words = template.render(**{key: known.get(key, "") for key in template.variables})
+    return with_form(words, json_form(call.at.wanted) if call.at.wanted else code_form(call.stage))
+
+
+def _named(call: Recorded) -> Values:
+    """Values of variables that are named otherwise than what is fenced, or that are shown otherwise today."""
+    parts, words = call.parts, call.words
+    named = {
+        "about": fenced("environment", _about(parts.get("environment", ""))),
+        "attributes": fenced("code", parts.get("code", "")),
+        "talk": fenced("evidence", parts.get("evidence", "")),
+        "item": fenced("item", parts.get("item", "")),
+        "modules": _between(words, "Only these modules exist: ", "."),
+        "guards": _guards(words),
+        "around": _between(words, "what these do: ", "."),
+        "whose": _between(words, "=== faults", "\n\nWrite all").rpartition("===\n\n")[2],
+        **dict.fromkeys(("number", "count", "most", "least", "bytes", "characters"), "10"),
+    }
+    if "state" in parts:
+        named["state"] = fenced("state", shown_records(json.loads(parts["state"]), STATE_CHARS))
+    if call.stage == "check_function":
+        known = {key: _without_notes(part) for key, part in json.loads(parts["state"]).items()}
+        named["state"] = fenced("state", shown_records(state_for(known, parts["item"]), STATE_CHARS))
+        named["helpers"] = helpers_for(parts["item"])
+    elif call.stage == "repair_task":
+        named["helpers"] = prompt("tasks", "answer_helpers").render()
+    if call.stage == "test_call":
+        asked = json.loads(parts["asked"])
+        tool = next(tool for tool in json.loads(parts["tools"]) if tool["name"] == asked["tool"])
+        named["tool"] = fenced("tool", json.dumps(tool, ensure_ascii=False))
+    if call.stage == "initial_state":
+        kinds = tuple(json.loads(line) for line in parts["schema"].splitlines())
+        named["schema"] = fenced("schema", kinds_text(kinds))
+    if call.stage == "check_call":
+        named["source"] = fenced("source", without_docstring(parts["source"]))
+    if call.stage == "code_method":
+        named |= _method_parts(parts)
+    if call.stage == "test_state":
+        named["source"] = fenced("program", parts["program"])
+        named["problem"] = ""
+    return named
+
+
+def _guards(words: str) -> str:
+    listed = _between(words, "record and value of them. ", "\n\nBeside")
+    return listed or _between(words, "right way to do the task. ", " At most")
+
+
+def _method_parts(parts: Values) -> Values:
+    """The plan with the names of its operations alone, and the one that is to be written."""
+    head, line, listed = parts["plan"].partition("\n\nOperations:\n")
+    operations = [row.removeprefix("- ") for row in listed.splitlines()]
+    names = ", ".join(row.partition(":")[0] for row in operations)
+    name = parts["operation"].partition(" ")[0]
+    asked = next(row for row in operations if row.startswith(f"{name} "))
+    return {"plan": fenced("plan", f"{head}{line.rstrip()} {names}"), "operation": fenced("operation", f"- {asked}")}
+
+
+def _without_notes(part: Any) -> Any:
+    if isinstance(part, dict):
+        return {key: entry for key, entry in part.items() if key != "…"}
+    return part
+
+
+def _repair_words(call: Recorded, schema: tuple[dict[str, Any], ...]) -> str:
+    parts = call.parts
+    brief = ToolBrief(
+        class_name=_between(call.words, "the Python class `", "`"),
+        program=parts["program"],
+        tool=_between(call.words, "It stays `def ", "("),
+        rules=tuple(line.removeprefix("- ") for line in parts["rules"].splitlines()),
+        state_schema=schema,
+        failed=tuple(parts["cases"].split("\n\n")),
+        passed=tuple(parts["passed"].split("\n\n")),
+    )
+    return repair_words(brief)
+
+
+def _acting_words(call: Recorded) -> str:
+    told = _between(call.words, "About the system:\n\n", "\n\nHow to work:")
+    return prompt("agent", call.stage).render(documentation=told, calling=prompt("agent", "tools").render())
+
+
+def _user_words(call: Recorded) -> str:
+    intent = _between(call.words, "all you know:\n\n", "\n\nHow you speak:")
+    return prompt("user", "optimised").render(intent=intent, stop=STOP)
+
+
+def _rubric_words(call: Recorded) -> str:
+    evidence = FENCE.findall(call.words)
+    return prompt("judge", "rubric").render(
+        instruction=_between(call.words, "was given:\n\n", "\n\nThe criteria:"),
+        criteria=_between(call.words, "The criteria:\n\n", "\n\nWhat really changed"),
+        facts=evidence[0][2],
+        answer=evidence[1][2],
+        fence=evidence[0][0],
+    )
+
+
+SPECIAL: dict[str, Callable[[Recorded], str]] = {
+    "task": _acting_words,
+    "conversation": _acting_words,
+    "user": _user_words,
+    "judge_answer": _rubric_words,
+}
+
+
+def _brief(function: dict[str, Any]) -> dict[str, Any]:
+    tool = brief_tool(Tool(kind="query", **function))
+    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return {"type": "function", "function": about}
+
+
+def _about(text: str) -> str:
+    """The documentation as it is told today: kinds of records in words."""
+    head, line, _ = text.partition("\nKinds of records:\n")
+    return f"{head}{line}{kinds_text(_kinds(text))}" if line else text
+
+
+def _kinds(text: str) -> tuple[dict[str, Any], ...]:
+    return tuple(json.loads(line) for line in text.partition("\nKinds of records:\n")[2].splitlines())
+
+
+def _between(text: str, before: str, after: str) -> str:
+    return text.partition(before)[2].partition(after)[0]
