@@ -1,5 +1,6 @@
-/* The desks of labelling: a node chosen without a reload, the tree narrowed as one types, labels grouped in place.
-   Without this script the same buttons send the form. The tree's keys are in tree.js, draft and lease in review.js. */
+/* The desks of labelling: a node chosen without a reload, labels grouped in place.
+   Without this script the same buttons send the form. The tree's keys are in tree.js, its find field in node-find.js,
+   draft and lease in review.js. */
 "use strict";
 
 (() => {
@@ -45,43 +46,27 @@
     shown.replaceChildren(name, words);
   }
 
-  /* The tree: narrow */
-  function narrow() {
-    const field = document.getElementById("find-node");
-    const words = field.value.trim().toLowerCase();
-    let hits = 0;
-    for (const item of tree.querySelectorAll("[role=treeitem]")) {
-      const hit = Boolean(words) && nameOf(item).toLowerCase().includes(words);
-      const within = Boolean(words) && [...item.querySelectorAll("[role=treeitem]")].some((one) => nameOf(one).toLowerCase().includes(words));
-      hits += hit ? 1 : 0;
-      item.hidden = Boolean(words) && !hit && !within;
-      const group = item.querySelector(":scope > [role=group]");
-      if (group && words) {
-        group.hidden = !within;
-        item.setAttribute("aria-expanded", String(within));
-      }
+  /* Open what is above a node, so that it is in sight, and let it be the tree's stop for Tab. */
+  function reveal(item) {
+    for (let one = item.parentElement.closest("[role=treeitem]"); one; one = one.parentElement.closest("[role=treeitem]")) {
+      one.setAttribute("aria-expanded", "true");
+      one.querySelector(":scope > [role=group]").hidden = false;
     }
-    const size = tree.querySelectorAll("[role=treeitem]").length;
-    document.getElementById("found-nodes").textContent = words ? `${hits} of ${size} nodes` : `${size} nodes`;
+    for (const other of tree.querySelectorAll("[tabindex='0']")) other.tabIndex = -1;
+    item.tabIndex = 0;
+    item.querySelector(":scope > .node").scrollIntoView({ block: "nearest" });
   }
 
   if (tree) {
-    const field = document.getElementById("find-node");
     tree.addEventListener("click", (event) => {
       const name = event.target.closest("button.name");
       if (!name) return;
       event.preventDefault();
-      choose(name.closest("[role=treeitem]"));
-    });
-    field.addEventListener("input", (event) => { event.stopPropagation(); narrow(); });
-    field.addEventListener("keydown", (event) => {
-      if (event.key !== "ArrowDown" && event.key !== "Enter") return;
-      event.preventDefault();
-      const first = [...tree.querySelectorAll("[role=treeitem]")].find((item) => item.offsetParent !== null && nameOf(item).toLowerCase().includes(field.value.trim().toLowerCase()));
-      if (!first) return;
-      for (const other of tree.querySelectorAll("[tabindex='0']")) other.tabIndex = -1;
-      first.tabIndex = 0;
-      first.focus();
+      const item = name.closest("[role=treeitem]");
+      choose(item);
+      reveal(item);
+      /* Letters belong to the tree while it has the focus: those of the page work again. */
+      document.getElementById("chosen-path")?.focus({ preventScroll: true });
     });
   }
 

@@ -17,6 +17,7 @@ from webapp.accounts.models import User
 from webapp.environments.models import Environment
 from webapp.labelling.models import Label, LabelSession, Reservation, Settlement
 from webapp.taxonomy.models import Node
+from webapp.taxonomy.services import place
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
@@ -46,7 +47,7 @@ class Person:
     def chooses(self, name: str) -> None:
         self.press("/")
         self.page.keyboard.type(name)
-        self.press("Enter", "Enter")
+        self.press("Enter")
         expect(self.page.locator("#chosen-path [data-name]")).to_have_text(name)
 
     def places(self, name: str, confidence: str = "2") -> None:
@@ -121,6 +122,55 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
     assert Settlement.objects.filter(node=nodes["Banking"]).count() == 1
     assert faults(judge.page, "item") == []
     carried_out_and_undone(judge, session, nodes["Clubs"])
+
+
+def test_find_takes_the_best_hit_by_one_enter_and_the_keys_of_the_page_go_on(team: list[Person]) -> None:
+    judge, ann, *_ = team
+    nodes = place([
+        ("AI Tools", "File Management", "Shared File Management"), ("Backups", "Restore", "File Management"),
+        ("Backups", "Old File Management"), ("Data", "File Management Systems"), ("File Management", "Disks"),
+        ("Profile Management",), ("Weather",),
+    ])  # fmt: skip
+    seed.environment("Drive", nodes["Weather",])
+    seed.environment("Disk", nodes["Weather",])
+    session = seed.place_session(judge.user, overlap=1)
+    ann.begins(session)
+    options = ann.page.locator("#node-hits [role=option]")
+    ann.press("/")
+    ann.page.keyboard.type("file management")
+    expect(options).to_have_text([
+        "first levelFile Management", "AI Tools › File Management", "Backups › Restore › File Management",
+        "first levelProfile Management", "Data › File Management Systems", "Backups › Old File Management",
+        "AI Tools › File Management › Shared File Management",
+    ])  # fmt: skip
+    assert faults(ann.page, "find") == []
+    expect(ann.page.locator("#node-hits [aria-selected=true]")).to_have_text("first levelFile Management")
+    ann.press("Escape")
+    expect(options).to_have_count(0)
+    assert ann.page.locator("#find-node").input_value() == ""
+    ann.press("/")
+    ann.page.keyboard.type("file management")
+    ann.press("Enter", "3")
+    expect(ann.page.locator("#chosen-path")).to_have_text("File Management")
+    expect(ann.page.locator("[name=confidence]:checked")).to_have_value("3")
+    with ann.page.expect_navigation():
+        ann.press("Control+Enter")
+    first = Label.objects.get()
+    assert (first.node, first.confidence) == (nodes["File Management",], 3)
+    ann.press("/")
+    ann.page.keyboard.type("file management")
+    ann.press("ArrowDown", "Enter", "b", "/")
+    ann.page.keyboard.type("no such label")
+    expect(ann.page.locator("#found-nodes")).to_contain_text("0 of 13 nodes")
+    ann.press("Enter")
+    ann.page.locator("#find-node").fill("disks")
+    ann.press("Enter")
+    expect(ann.page.locator("[data-second-words]")).to_have_text("or File Management › Disks")
+    with ann.page.expect_navigation():
+        ann.press("Control+Enter")
+    second = Label.objects.latest("pk")
+    assert second.node == nodes["AI Tools", "File Management"]
+    assert second.second == nodes["File Management", "Disks"]
 
 
 def carried_out_and_undone(judge: Person, session: LabelSession, before: int) -> None:
