@@ -173,6 +173,37 @@ def test_find_takes_the_best_hit_by_one_enter_and_the_keys_of_the_page_go_on(tea
     assert second.second == nodes["File Management", "Disks"]
 
 
+def test_labels_are_found_sorted_and_grouped_by_keys_and_the_rest_is_left_alone(team: list[Person]) -> None:
+    judge, ann, *_ = team
+    nodes = place([("A", "Weather"), ("B", "Weather"), ("B", "Music"), ("B", "Atlas"), ("C", "Maps"), ("C", EVIL[:80])])
+    session = seed.merge_session(judge.user, overlap=1)
+    ann.begins(session)
+    page, left = ann.page, ann.page.locator("[data-sorted] > li:visible")
+    expect(left).to_have_count(6)
+    page.get_by_label("Sort").select_option("name")
+    expect(left.nth(1)).to_contain_text("Atlas")
+    ann.press("Escape", "y")
+    expect(page.locator(".group h3")).to_have_text("Weather 2")
+    expect(left.nth(1)).to_contain_text("Atlas")
+    ann.press("/")
+    page.keyboard.type("environment")
+    expect(left).to_have_count(0)
+    page.locator("#find-label").fill("c map")
+    expect(page.locator("[data-shown-labels]")).to_have_text("1 found, ")
+    ann.press("Enter", "Space", "/")
+    expect(page.locator("[data-label]:has(:checked)")).to_have_count(1)
+    ann.press("Escape", "j", "j", "x")
+    expect(page.locator("[data-label]:has(:checked)")).to_have_count(2)
+    ann.press("k", "Enter")
+    expect(page.locator(".group h3")).to_have_count(2)
+    assert faults(page, "merge desk with groups") == []
+    with page.expect_navigation():
+        ann.press("Control+Enter")
+    groups = {group["name"]: len(group["labels"]) for group in Label.objects.get().groups}
+    assert groups["Weather"] == 2 and sorted(groups.values()) == [1, 1, 2, 2]
+    assert {"name": "Music", "labels": [nodes["B", "Music"]]} in Label.objects.get().groups
+
+
 def carried_out_and_undone(judge: Person, session: LabelSession, before: int) -> None:
     """The placings of a session on the tree and back, by keys alone."""
     wanted = dict(Settlement.objects.values_list("item__key", "node"))

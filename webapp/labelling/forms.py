@@ -8,7 +8,9 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.forms.rows import PlainInput, PlainTextarea, options
-from webapp.labelling.answers import COMMENT_CHARS, GROUP_CHARS, LabelChoice, Placing, labels_grouped
+from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
+from webapp.labelling.grouping.acts import grouping_body
+from webapp.labelling.grouping.label_groups import labels_grouped
 from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
 from webapp.query_params import Params, whole_number
@@ -123,9 +125,7 @@ def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
         "comment": params.text("comment", COMMENT_CHARS + 1),
     }
     if "labels" in item.content:
-        keys = [str(one["id"]) for one in item.content["labels"]]
-        named = {key: params.text(f"group-{key}", GROUP_CHARS, strip=True) for key in keys}
-        return found | {"groups": {key: name for key, name in named.items() if name}}
+        return found | grouping_body(data, item)
     return found | {
         "node": params.id("node"),
         "second": params.id("second"),
@@ -134,31 +134,12 @@ def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
     }
 
 
-def put_together(data: QueryDict, item: LabelItem, body: dict[str, Any]) -> str:
-    """Put the ticked labels into the group that is named, or out of any; what is wrong with that, or nothing."""
-    params = Params(data)
-    ticked = {str(pk) for pk in params.picks("label", 1_000)}
-    out = params.flag("out")
-    name = params.text("into", GROUP_CHARS, strip=True) or params.text("group", GROUP_CHARS, strip=True)
-    if not ticked:
-        return "Tick the labels that belong together first."
-    if not out and not name:
-        return "Name the group that they go into."
-    for label in item.content["labels"]:
-        key = str(label["id"])
-        if key in ticked and out:
-            body["groups"].pop(key, None)
-        elif key in ticked:
-            body["groups"][key] = name
-    return ""
-
-
 def choice_of(data: QueryDict, item: LabelItem) -> LabelChoice:
     """What a desk submits."""
     params, body = Params(data), body_of(data, item)
     placing, groups = None, None
     if "labels" in item.content:
-        groups = labels_grouped(item, body["groups"])
+        groups = labels_grouped(item, body["groups"], body["renamed"])
     elif params.flag("none"):
         placing = Placing(None)
     elif body["node"] is not None:
