@@ -80,7 +80,8 @@ def test_a_group_of_one_renames_its_label_only_if_a_person_says_so() -> None:
     take(judge, session.items.get().pk, Label.objects.latest("pk").pk)
     client = client_of(judge)
     page = client.get(reverse("labelling:outcome", args=[session.pk])).content.decode()
-    assert '<span class="tag">renamed</span>' in page and "“Ticketing” is called “Desks” then" in page
+    assert '<span class="tag">renamed</span>' in page
+    assert "“Ticketing” is called “Desks” then" in page
     preview = preview_of(session)
     assert preview is not None
     client.post(reverse("labelling:carry_out", args=[session.pk]), {"serial": preview.serial})
@@ -136,11 +137,13 @@ def test_suggestions_are_accepted_and_refused_and_a_group_without_a_name_takes_i
     context = client.get(desk).context
     assert (context["suggestions"], context["refused_keys"]) == ([], [clubs.key])
     again = client.post(fill, filled | {"accept": weather.key})
-    assert again.status_code == 422 and "does not fit any more" in again.content.decode()
+    assert again.status_code == 422
+    assert "does not fit any more" in again.content.decode()
     client.post(fill, filled | {"label": [nodes["Club"], nodes["Maps"]], "put": "1"})
     assert [group.name for group in client.get(desk).context["groups"]] == ["Weather", "Club"]
     one = client.post(fill, filled | {"label": nodes["Maps"], "put": "1"})
-    assert one.status_code == 422 and "Tick two labels or more" in one.content.decode()
+    assert one.status_code == 422
+    assert "Tick two labels or more" in one.content.decode()
     client.post(fill, filled | {"label": nodes["Maps"], "group": "weather", "put": "1"})
     assert [len(group.labels) for group in client.get(desk).context["groups"]] == [3], "whatever its case"
 

@@ -160,7 +160,9 @@ def parted_labels(item: LabelItem, labels: Sequence[Label]) -> list[PartedLabel]
 
 def _group_of(groups: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, set[int]]]:
     return {
-        pk: ("" if is_lone(group) else group["name"], set(group["labels"])) for group in groups for pk in group["labels"]
+        pk: ("" if is_lone(group) else group["name"], set(group["labels"]))
+        for group in groups
+        for pk in group["labels"]
     }
 
 

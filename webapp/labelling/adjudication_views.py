@@ -151,7 +151,8 @@ def _item_context(request: HttpRequest, row: LabelItem, refused: str = "") -> di
     }
     if "labels" in row.content:
         groups = settled.groups if settled is not None else []
-        context |= grouping_context(row, group_names(row, groups), renamed_labels(groups)) | {"parted": parted_labels(row, people) if people else []}
+        context |= grouping_context(row, group_names(row, groups), renamed_labels(groups))
+        context["parted"] = parted_labels(row, people) if people else []
         return context
     params = Params(request.GET)
     filled = {"node": settled.node if settled is not None else None}

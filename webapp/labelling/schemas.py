@@ -115,9 +115,9 @@ class LabelGroup(BodyIn):
 
     name: ShortText
     labels: Annotated[list[Id], Field(min_length=1, max_length=300)]
-    rename: Annotated[bool, Field(description="The only label of the group takes its name; otherwise it keeps its own.")] = (
-        False
-    )
+    rename: Annotated[
+        bool, Field(description="The only label of the group takes its name; otherwise it keeps its own.")
+    ] = False
 
 
 class LabelIn(BodyIn):

@@ -39,7 +39,8 @@ def suggestions(item: LabelItem, names: Mapping[str, str], refused: Collection[s
         known = {names[str(label["id"])] for label in members if names.get(str(label["id"]))}
         if len(known) > 1 or len(left) + len(known) < 2:
             continue
-        one = Suggestion(left, known.pop(), joins=True) if known else Suggestion(left, commonest_name(left), joins=False)
+        joins = bool(known)
+        one = Suggestion(left, known.pop() if joins else commonest_name(left), joins)
         if one.key not in refused:
             found.append(one)
     return found[:MOST_SUGGESTED]
@@ -59,5 +60,5 @@ def _similar_names(names: tuple[str, ...]) -> tuple[FoldedGroup, ...]:
 
 def _without_endings(name: str) -> str:
     """Return a name without what often differs between equal ones: case, hyphens, "&" and a plural's s."""
-    words = re.findall(r"\w+", re.sub(r"[-'’]", "", name.casefold().replace("&", " and ")))
+    words = re.findall(r"\w+", re.sub(r"[-'\u2019]", "", name.casefold().replace("&", " and ")))
     return " ".join(word.removesuffix("s") if len(word) > 3 else word for word in words) or name
