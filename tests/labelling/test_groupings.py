@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from tests.labelling import seed
 from webapp.accounts.models import User
-from webapp.labelling import answers
+from webapp.labelling import answers, forms, frozen
 from webapp.labelling.adjudication import take
 from webapp.labelling.answers import LabelChoice
 from webapp.labelling.grouping.label_groups import describe_groups
@@ -146,6 +146,48 @@ def test_suggestions_are_accepted_and_refused_and_a_group_without_a_name_takes_i
     assert "Tick two labels or more" in one.content.decode()
     client.post(fill, filled | {"label": nodes["Maps"], "group": "weather", "put": "1"})
     assert [len(group.labels) for group in client.get(desk).context["groups"]] == [3], "whatever its case"
+
+
+def test_people_are_ticked_and_more_labels_than_a_person_can_group_are_announced(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    judge, ann, viewer = seed.people("adjudicator", "annotator", "viewer")
+    seed.tree()
+    client, new = client_of(judge), reverse("labelling:new", args=["merge"])
+    form = client.get(new).context["form"]
+    assert [name for name, _ in form.fields["members"].choices] == sorted([judge.username, ann.username])
+    assert form.fields["nodes"].help_text == "None ticked: all 5 labels."
+    assert [words for _, words in form.fields["nodes"].choices] == ["Community (2)", "Finance (2)", "Travel (1)"]
+    given = {"name": "Groups", "overlap": "1", "lease_minutes": "60"}
+    assert client.post(new, given | {"members": [viewer.username]}).status_code == 422
+    assert client.post(new, given | {"members": [ann.username]}).status_code == 302
+    assert [one.username for one in LabelSession.objects.get().members.all()] == [ann.username]
+    monkeypatch.setattr(forms, "MOST_LABELS", 4)
+    monkeypatch.setattr(frozen, "MOST_LABELS", 4)
+    hint = client.get(new).context["form"].fields["nodes"].help_text
+    assert hint == "Tick some: all of them have 5 labels, and a person can group 4."
+    refused = client.post(new, given | {"name": "All"})
+    assert refused.status_code == 422
+    assert "One person can group 4 labels at most" in refused.content.decode()
+
+
+def test_items_of_one_name_are_told_apart_by_their_description() -> None:
+    judge, ann, bob = seed.people("adjudicator", "annotator", "annotator")
+    nodes = seed.tree()
+    for summary in ("It books rooms.", "It sends invitations."):
+        row = seed.environment("Calendar", nodes["Clubs"])
+        row.summary, row.key = summary, summary
+        row.save()
+    session = seed.place_session(judge)
+    for person, node in ((ann, "Banking"), (bob, "Payroll")):
+        for _ in range(2):
+            seed.labelled(person, session, nodes[node])
+    close_round(judge, session.pk)
+    client = client_of(judge)
+    for name in ("session", "adjudication"):
+        page = client.get(reverse(f"labelling:{name}", args=[session.pk])).content.decode()
+        assert "It books rooms." in page, name
+        assert "It sends invitations." in page, name
 
 
 def test_a_person_may_say_that_no_label_belongs_with_another() -> None:

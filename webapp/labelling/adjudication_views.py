@@ -18,7 +18,7 @@ from webapp.labelling import adjudication, discussions
 from webapp.labelling.adjudication import Dispute, newest_labels, opened_disputes, parted_labels, ranked
 from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.desk_views import asked_context
-from webapp.labelling.frozen import SEPARATOR, FrozenTree
+from webapp.labelling.frozen import SEPARATOR, FrozenTree, item_texts
 from webapp.labelling.grouping.acts import change_grouping
 from webapp.labelling.grouping.desk import grouping_context
 from webapp.labelling.grouping.label_groups import describe_groups, group_names, labels_grouped, renamed_labels
@@ -93,7 +93,10 @@ def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
     threads = Discussion.objects.filter(item__in=[one.item.pk for one in shown]).order_by()
     posts = dict(threads.values_list("item").annotate(n=Sum("post_count")))
     opened = params.id("at") or next((one.item.pk for one in shown if one.settlement is None), None)
-    lines = [dispute_line(tree, one) | {"posts": posts.get(one.item.pk)} for one in shown]
+    texts = item_texts(one.item for one in shown)
+    lines = [
+        dispute_line(tree, one) | {"posts": posts.get(one.item.pk), "described": texts[one.item.pk]} for one in shown
+    ]
     columns, judged = give_columns(lines), any(line["judges"] for line in lines)
     edits = may_edit(request.user) and row.state == SessionState.CLOSED
     context = {

@@ -9,12 +9,14 @@ from django.http import QueryDict
 
 from webapp.forms.rows import PlainInput, PlainTextarea, options
 from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
+from webapp.labelling.frozen import MOST_LABELS
 from webapp.labelling.grouping.acts import grouping_body
 from webapp.labelling.grouping.label_groups import labels_grouped
 from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
 from webapp.query_params import Params, whole_number
 from webapp.review.models import MOST_OVERLAP
+from webapp.review.people_field import PeopleField
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
 from webapp.taxonomy.models import Node
 
@@ -30,10 +32,7 @@ class SessionForm(forms.Form):
         min_value=1, max_value=MOST_OVERLAP, initial=3, label="Answers for each item",
         help_text="So many different people are asked about each. Three or more can be outvoted one by one.",
     )  # fmt: skip
-    members = forms.CharField(
-        max_length=2_000, required=False, widget=PlainInput, label="People",
-        help_text="User names with commas between them. Nobody named: everybody who may annotate.",
-    )  # fmt: skip
+    members = PeopleField(label="People", help_text="Nobody ticked: everybody who may annotate.")
     lease_minutes = forms.IntegerField(
         min_value=LEASE_MINUTES[0], max_value=LEASE_MINUTES[1], initial=15, label="Minutes that an item is held",
         help_text="Longer as long as somebody works on it; then it goes to others, and the draft is kept.",
@@ -44,12 +43,17 @@ class SessionForm(forms.Form):
         "it was made with.",
     )  # fmt: skip
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        people: Any = self.fields["members"]
+        people.offer_reviewers()
+
     def settings(self) -> SessionSettings:
         """What was filled in."""
         given = self.cleaned_data
         return SessionSettings(
             name=given["name"], kind=self.kind, overlap=given["overlap"], lease_minutes=given["lease_minutes"],
-            members=tuple(name.strip() for name in given["members"].split(",") if name.strip()),
+            members=tuple(given["members"]),
             guideline=given["guideline"], **self.asked(),
         )  # fmt: skip
 
@@ -77,7 +81,7 @@ class PlaceForm(SessionForm):
         help_text="Numbers of things (as in the address of their page) that hang where they belong. Everybody is asked "
         "about them and nobody is told which they are; you see how often each person is right.",
     )  # fmt: skip
-    field_order = ("name", "places", "query", "most", "overlap", "members", "lease_minutes", "known", "guideline")
+    field_order = ("name", "places", "query", "most", "overlap", "lease_minutes", "known", "members", "guideline")
 
     def clean_known(self) -> tuple[int, ...]:
         parts = [part.strip() for part in self.cleaned_data["known"].split(",") if part.strip()]
@@ -99,15 +103,20 @@ class MergeForm(SessionForm):
     kind = SessionKind.MERGE
     nodes = forms.TypedMultipleChoiceField(
         required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Second-level labels of",
-        help_text="None ticked: of all.",
     )  # fmt: skip
-    field_order = ("name", "nodes", "overlap", "members", "lease_minutes", "guideline")
+    field_order = ("name", "overlap", "lease_minutes", "nodes", "members", "guideline")
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         rows = Node.objects.filter(level=1, counts__children__gt=0).order_by("position", "path")
+        listed = list(rows.values_list("pk", "name", "counts__children")[:FIRST_LEVELS_SHOWN])
         field: Any = self.fields["nodes"]
-        field.choices = options(rows.values_list("pk", "name")[:FIRST_LEVELS_SHOWN], 80)
+        field.choices = options(((pk, f"{name} ({number:,})") for pk, name, number in listed), 80)
+        field.widget.attrs["data-find"] = ""
+        total = sum(number for _, _, number in listed)
+        field.help_text = f"None ticked: all {total:,} labels."
+        if total > MOST_LABELS:
+            field.help_text = f"Tick some: all of them have {total:,} labels, and a person can group {MOST_LABELS}."
         self.fields["lease_minutes"].initial = 120
 
     def asked(self) -> dict[str, Any]:
