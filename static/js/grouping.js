@@ -42,10 +42,21 @@
     arrange();
   }
 
-  async function put(body) {
-    const before = boxes();
-    const at = before.findIndex((box) => box.checked);
-    const acted = grouping().contains(document.activeElement) ? document.activeElement.name : "";
+  /* One after the other: each sends what the one before has made of the groups. */
+  let waiting = Promise.resolve();
+  let inFlight = 0;
+  function put(fields) {
+    inFlight += 1;
+    waiting = waiting.then(() => change(fields)).finally(() => { inFlight -= 1; });
+  }
+
+  async function change(fields) {
+    const body = new FormData(form);
+    for (const name of ["label", "group"]) body.delete(name);
+    for (const [name, value] of fields) body.append(name, value);
+    const ticked = new Set(fields.filter(([name]) => name === "label").map(([, value]) => value));
+    const at = boxes().findIndex((box) => ticked.has(box.value));
+    const before = document.activeElement;
     let answer;
     try {
       answer = await fetch(grouping().dataset.fill, { method: "POST", body, credentials: "same-origin" });
@@ -58,18 +69,35 @@
     if (said) window.envarium.flash(said.textContent, "bad");
     const next = page.getElementById("grouping");
     if (!next) { window.location.reload(); return; }
+    const kept = meanwhile(ticked, new Map(fields).get("group") || "");
+    const now = document.activeElement;
+    const within = grouping().contains(now);
+    const same = now.id ? `#${CSS.escape(now.id)}` : `[name="${CSS.escape(now.name || "")}"][value="${CSS.escape(now.value || "")}"]`;
     grouping().replaceWith(document.adoptNode(next));
     ready();
-    if (at < 0 && !acted) return;
+    kept();
+    if (!within) return;
     const after = boxes();
-    const again = at < 0 ? grouping().querySelector(`button[name="${CSS.escape(acted)}"]`) : null;
-    (again || after[Math.min(Math.max(at, 0), after.length - 1)] || document.getElementById("group-name"))?.focus();
+    const on = now === before ? null : grouping().querySelector(same);
+    const again = at < 0 && now.type === "submit" ? grouping().querySelector(`button[name="${CSS.escape(now.name)}"]`) : null;
+    (on || again || after[Math.min(Math.max(at, 0), after.length - 1)] || document.getElementById("group-name"))?.focus();
   }
 
+  /* What was ticked and typed while the server answered is there in the new part too. */
+  function meanwhile(ticked, name) {
+    const since = boxes().filter((box) => box.checked && !ticked.has(box.value)).map((box) => box.value);
+    const typed = document.getElementById("group-name").value;
+    return () => {
+      for (const box of boxes()) if (since.includes(box.value)) box.checked = true;
+      if (typed !== name) document.getElementById("group-name").value = typed;
+    };
+  }
+
+  /* What a button sends, as it is now: the ticks, the group's name, and itself. */
   function sent(button) {
     const body = new FormData(form);
-    if (button?.name) body.set(button.name, button.value);
-    return body;
+    const fields = [...body.getAll("label").map((value) => ["label", value]), ["group", body.get("group") || ""]];
+    return button?.name ? [...fields, [button.name, button.value]] : fields;
   }
 
   function step(by) {
@@ -89,10 +117,12 @@
 
   form.addEventListener("submit", (event) => {
     const button = event.submitter;
-    if (!button || !(grouping().contains(button) || button.name === "put")) return;
+    const changes = button && (grouping().contains(button) || button.name === "put");
+    if (!changes && !inFlight) return;
     event.preventDefault();
     event.stopPropagation();
-    put(sent(button));
+    if (changes) put(sent(button));
+    else waiting.then(() => form.requestSubmit(button));
   }, true);
   form.addEventListener("keydown", (event) => {
     if (event.target.id === "find-label") {
@@ -125,11 +155,10 @@
     event.preventDefault();
     if (event.type === "dragover") { target.dataset.over = ""; return; }
     delete target.dataset.over;
-    const body = new FormData(form);
     const label = event.dataTransfer.getData("text/plain");
-    if (!body.getAll("label").includes(label)) { body.delete("label"); body.set("label", label); }
-    if (target.dataset.drop) body.set("into", target.dataset.drop); else body.set("out", "1");
-    put(body);
+    const ticks = sent(null).filter(([name]) => name === "label");
+    const labels = ticks.some(([, value]) => value === label) ? ticks : [["label", label]];
+    put([...labels, target.dataset.drop ? ["into", target.dataset.drop] : ["out", "1"]]);
   }
   for (const kind of ["dragstart", "dragover", "dragleave", "drop"]) form.addEventListener(kind, dragged);
 

@@ -48,7 +48,7 @@
     name.textContent = node.name;
     const above = document.createElement("span");
     above.className = "muted small";
-    above.textContent = path(node).map((step) => `${step} › `).join("") || "first level";
+    above.textContent = path(node).map((step) => `${step} › `).join("");
     option.append(above, name);
     return option;
   }
