@@ -31,6 +31,10 @@
     keys.add({ key: `g ${link.dataset.go}`, does: link.dataset.does || link.textContent.trim(), group: "Go to", run: go(link.href) });
   }
 
+  /* A name that is to be changed is typed over. */
+  const named = document.querySelector("[autofocus][data-select]");
+  if (named) { named.focus(); named.select(); }
+
   function flash(text, kind) {
     const box = document.getElementById("flash");
     const note = document.createElement("p");

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from sklearn.metrics import adjusted_rand_score
 
 from synthesis.taxonomy.alpha import alpha, nominal, on_tree
 from synthesis.taxonomy.chance import ac1, raw_agreement
 from synthesis.taxonomy.figures import NO_COMMON_ITEM, NO_PAIR, NO_VARIATION, ONE_CATEGORY, Figure
+from synthesis.taxonomy.mean_rand import mean_rand
 from synthesis.taxonomy.pairs import kappas, rand_indices
 from synthesis.taxonomy.ratings import Ratings
 from synthesis.taxonomy.reliability import dawid_skene
@@ -117,6 +119,27 @@ def test_alpha_of_all_draws_at_once_is_alpha_of_each_draw(difference: object) ->
     value, low, high = plain_alpha(TREE, difference, resamples=200, seed=5)  # type: ignore[arg-type]
     assert found.value == pytest.approx(value, abs=1e-12)
     assert (found.low, found.high) == pytest.approx((low, high), abs=1e-12)
+
+
+def test_the_mean_rand_index_has_the_interval_of_the_jackknife() -> None:
+    """Three people group six things. By hand, with scikit-learn's index of what is left without each thing."""
+    groupings = {"a": dict(enumerate("xxxyyz")), "b": dict(enumerate("xxyyyz")), "c": dict(enumerate("xxxyzz"))}
+    indices = rand_indices(groupings)
+    found = mean_rand(groupings, indices)
+
+    def mean(things: list[int]) -> float:
+        pairs = [("a", "b"), ("a", "c"), ("b", "c")]
+        sides = [([groupings[name][thing] for thing in things] for name in pair) for pair in pairs]
+        return float(np.mean([adjusted_rand_score(*pair) for pair in sides]))
+
+    without = [mean([thing for thing in range(6) if thing != left_out]) for left_out in range(6)]
+    error = np.sqrt(5 / 6 * sum((one - np.mean(without)) ** 2 for one in without))
+    assert found.value == pytest.approx(mean(list(range(6))))
+    assert found.low == pytest.approx(found.value - 1.96 * error)
+    assert found.high == pytest.approx(min(1, found.value + 1.96 * error))
+    two = {name: dict(enumerate("xy")) for name in "ab"} | {"c": dict(enumerate("xx"))}
+    assert mean_rand(two, rand_indices(two)).low is None, "without one of two things there is nothing to compare"
+    assert mean_rand({"a": {}}, ()).reason == "fewer than two people grouped"
 
 
 def test_intervals_are_seeded_and_close_in_with_more_items() -> None:

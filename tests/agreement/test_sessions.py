@@ -84,10 +84,36 @@ def test_groupings_are_compared_by_pairs_of_labels() -> None:
     assert indices["ines", "marek"] == 1.0
     assert indices["ines", "tove"] == pytest.approx(0.0)
     assert values(found)["rand"] == pytest.approx(1 / 3)
+    # Without 11, 12, 13 and 21 in turn the mean is 0, 0, 1 and 1/3: the jackknife's variance is 3/4 of 2/3.
+    mean = found.measures[0].figure
+    assert (mean.low, mean.high) == (-1.0, 1.0), "1/3 and 1.96 times 0.7071 on each side, within what the index can be"
     split = {(part.one[0], part.other[0]): (part.pairs, part.of) for part in found.nodes.partings}
     assert split["label 13", "label 21"] == (2, 3)
     assert split["label 11", "label 13"] == (1, 3)
     assert ("label 11", "label 12") not in split
+
+
+def test_a_merge_has_an_interval_a_verdict_in_words_and_whole_heads() -> None:
+    session = seed.session(kind="merge", places="")
+    [item] = seed.items(session, 1)
+    item.content = {"labels": [{"id": pk, "name": f"label {pk}"} for pk in range(1, 41)]}
+    item.save()
+    of_four = [{"name": f"Group {start}", "labels": list(range(start, start + 4))} for start in range(1, 41, 4)]
+    # One person puts the last two labels of the last group apart from it.
+    parted = [*of_four[:-1], {"name": "Rest", "labels": [37, 38]}, {"name": "Apart", "labels": [39, 40]}]
+    seed.labelled(session, [item], {}, groups={"ines of the first floor": of_four, "marek": of_four, "tove": parted})
+    [found] = measured(session).rounds
+    mean = found.measures[0].figure
+    assert mean.value is not None
+    assert mean.low is not None
+    assert mean.high is not None
+    assert 0.80 < mean.low < mean.value < mean.high <= 1
+    client = Client()
+    client.force_login(seed.adjudicator())
+    page = client.get(f"/taxonomy/sessions/{session.pk}/agreement/").content.decode()
+    assert "Good: the whole interval lies above 0.80." in page
+    assert 'title="ines of the first floor"><span>ines of the first floor</span></th>' in page
+    assert "“Alpha without”: alpha of all the" in page
 
 
 def test_nothing_of_an_open_round_is_read() -> None:

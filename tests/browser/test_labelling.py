@@ -15,8 +15,10 @@ from tests.fixtures.visitors import complaints_of, visit
 from tests.labelling import seed
 from webapp.accounts.models import User
 from webapp.environments.models import Environment
+from webapp.labelling.frozen import SEPARATOR
 from webapp.labelling.models import Label, LabelSession, Reservation, Settlement
 from webapp.taxonomy.models import Node
+from webapp.taxonomy.services import place
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
@@ -46,7 +48,7 @@ class Person:
     def chooses(self, name: str) -> None:
         self.press("/")
         self.page.keyboard.type(name)
-        self.press("Enter", "Enter")
+        self.press("Enter")
         expect(self.page.locator("#chosen-path [data-name]")).to_have_text(name)
 
     def places(self, name: str, confidence: str = "2") -> None:
@@ -121,6 +123,109 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
     assert Settlement.objects.filter(node=nodes["Banking"]).count() == 1
     assert faults(judge.page, "item") == []
     carried_out_and_undone(judge, session, nodes["Clubs"])
+
+
+def test_find_takes_the_best_hit_by_one_enter_and_the_keys_of_the_page_go_on(team: list[Person]) -> None:
+    judge, ann, *_ = team
+    nodes = place([
+        ("AI Tools", "File Management", "Shared File Management"), ("Backups", "Restore", "File Management"),
+        ("Backups", "Old File Management"), ("Data", "File Management Systems"), ("File Management", "Disks"),
+        ("Profile Management",), ("Weather",),
+    ])  # fmt: skip
+    seed.environment("Drive", nodes["Weather",])
+    seed.environment("Disk", nodes["Weather",])
+    session = seed.place_session(judge.user, overlap=1)
+    ann.begins(session)
+    options = ann.page.locator("#node-hits [role=option]")
+    ann.press("/")
+    ann.page.keyboard.type("file management")
+    shown = [
+        ["File Management"], ["AI Tools", "File Management"], ["Backups", "Restore", "File Management"],
+        ["Profile Management"], ["Data", "File Management Systems"], ["Backups", "Old File Management"],
+        ["AI Tools", "File Management", "Shared File Management"],
+    ]  # fmt: skip
+    expect(options).to_have_text([SEPARATOR.join(path) for path in shown])
+    assert faults(ann.page, "find") == []
+    expect(ann.page.locator("#node-hits [aria-selected=true]")).to_have_text("File Management")
+    ann.press("Escape")
+    expect(options).to_have_count(0)
+    assert ann.page.locator("#find-node").input_value() == ""
+    ann.press("/")
+    ann.page.keyboard.type("file management")
+    ann.press("Enter", "3")
+    expect(ann.page.locator("#chosen-path")).to_have_text("File Management")
+    expect(ann.page.locator("[name=confidence]:checked")).to_have_value("3")
+    with ann.page.expect_navigation():
+        ann.press("Control+Enter")
+    first = Label.objects.get()
+    assert (first.node, first.confidence) == (nodes["File Management",], 3)
+    ann.press("/")
+    ann.page.keyboard.type("file management")
+    ann.press("ArrowDown", "Enter", "b", "/")
+    ann.page.keyboard.type("no such label")
+    expect(ann.page.locator("#found-nodes")).to_contain_text("0 of 13 nodes")
+    ann.press("Enter")
+    ann.page.locator("#find-node").fill("disks")
+    ann.press("Enter")
+    expect(ann.page.locator("[data-second-words]")).to_have_text(f"or File Management{SEPARATOR}Disks")
+    with ann.page.expect_navigation():
+        ann.press("Control+Enter")
+    second = Label.objects.latest("pk")
+    assert second.node == nodes["AI Tools", "File Management"]
+    assert second.second == nodes["File Management", "Disks"]
+
+
+def test_labels_are_found_sorted_and_grouped_by_keys_and_the_rest_is_left_alone(team: list[Person]) -> None:
+    judge, ann, *_ = team
+    nodes = place([("A", "Weather"), ("B", "Weather"), ("B", "Music"), ("B", "Atlas"), ("C", "Maps"), ("C", EVIL[:80])])
+    session = seed.merge_session(judge.user, overlap=1)
+    ann.begins(session)
+    page, left = ann.page, ann.page.locator("[data-sorted] > li:visible")
+    expect(left).to_have_count(6)
+    page.get_by_label("Sort").select_option("name")
+    expect(left.nth(1)).to_contain_text("Atlas")
+    ann.press("Escape", "y")
+    expect(page.locator(".group h3")).to_have_text("Weather 2")
+    expect(left.nth(1)).to_contain_text("Atlas")
+    ann.press("/")
+    page.keyboard.type("environment")
+    expect(left).to_have_count(0)
+    page.locator("#find-label").fill("c map")
+    expect(page.locator("[data-shown-labels]")).to_have_text("1 found, ")
+    ann.press("Enter", "Space", "/")
+    expect(page.locator("[data-label]:has(:checked)")).to_have_count(1)
+    ann.press("Escape", "j", "j", "x")
+    expect(page.locator("[data-label]:has(:checked)")).to_have_count(2)
+    ann.press("k", "Enter")
+    expect(page.locator(".group h3")).to_have_count(2)
+    assert faults(page, "merge desk with groups") == []
+    with page.expect_navigation():
+        ann.press("Control+Enter")
+    groups = {group["name"]: len(group["labels"]) for group in Label.objects.get().groups}
+    assert groups["Weather"] == 2
+    assert sorted(groups.values()) == [1, 1, 2, 2]
+    assert {"name": "Music", "labels": [nodes["B", "Music"]]} in Label.objects.get().groups
+
+
+def test_what_is_pressed_while_the_server_answers_is_not_lost(team: list[Person]) -> None:
+    judge, ann, *_ = team
+    nodes = place([("A", name) for name in ("Weather", "Clouds", "Music", "Songs", "Maps", "Atlas")])
+    session = seed.merge_session(judge.user, overlap=1)
+    ann.begins(session)
+    page = ann.page
+    page.route("**/fill/", lambda route: (page.wait_for_timeout(400), route.continue_()))
+    ann.press("j", "x", "j", "x", "Enter", "j", "x", "j", "x", "g")
+    page.keyboard.type("Sounds")
+    expect(page.locator(".group h3")).to_have_count(1)
+    expect(page.locator("#group-name")).to_be_focused()
+    expect(page.locator("#group-name")).to_have_value("Sounds")
+    ann.press("Enter")
+    with page.expect_navigation():
+        ann.press("Control+Enter")
+    groups = {group["name"]: len(group["labels"]) for group in Label.objects.get().groups}
+    assert groups["Sounds"] == 2
+    assert sorted(groups.values()) == [1, 1, 2, 2]
+    assert len(nodes) == 7
 
 
 def carried_out_and_undone(judge: Person, session: LabelSession, before: int) -> None:

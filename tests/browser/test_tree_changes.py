@@ -57,12 +57,14 @@ def test_the_tree_is_reshaped_by_keyboard_alone(live_site: str, chromium: Browse
     expect(page.locator("#tree :focus > .node > .name")).to_have_text("Money")
     goes(page, "Control+v")
     expect(page.locator("#preview")).to_contain_text("Money \u203a Ferries")
+    expect(page.get_by_role("button", name="Move it")).to_be_focused()
+    expect(page.get_by_role("button", name="Move it")).to_be_in_viewport()
     assert faults(page, "move") == []
     moved = carried_out(page, "move")
     assert nodes()["money" + SEP + "ferries"] == tree["ferries"]
     goes(page, "e")
     goes(page, "g")
-    press(page, "/")
+    expect(page.get_by_label("Find a label by its name")).to_be_focused()
     page.keyboard.type("savings")
     goes(page, "Enter")
     expect(page.locator("#preview")).to_contain_text("becomes")
@@ -74,7 +76,6 @@ def test_the_tree_is_reshaped_by_keyboard_alone(live_site: str, chromium: Browse
     press(page, ".")
     expect(page.get_by_role("menuitem", name="Move")).to_be_focused()
     goes(page, "s")
-    press(page, "t")
     page.keyboard.type("Desks")
     row = Environment.objects.get(key="e1")
     for _ in range(20):
@@ -96,13 +97,12 @@ def test_the_tree_is_reshaped_by_keyboard_alone(live_site: str, chromium: Browse
 def renamed_deleted_and_back(page: Page, moved: TreeChange) -> None:
     on_label(page, "Desks")
     goes(page, "F2")
-    press(page, "t")
+    expect(page.get_by_label("New name")).to_be_focused()
     page.keyboard.type("Counters")
     goes(page, "Enter")
     carried_out(page, "rename")
     on_label(page, "Counters")
     goes(page, "Delete")
-    press(page, "/")
     page.keyboard.type("money")
     goes(page, "Enter")
     carried_out(page, "delete")

@@ -70,7 +70,9 @@ def labelled(user: User, session: LabelSession, node: int | None, **more: Any) -
     return submit(user, pulled(user, session).pk, LabelChoice(placing=Placing(node), **more))
 
 
-def grouped(user: User, session: LabelSession, groups: dict[str, list[int]], **more: Any) -> Label:
-    """The person's grouping of the labels."""
-    given = [{"name": name, "labels": labels} for name, labels in groups.items()]
+def grouped(
+    user: User, session: LabelSession, groups: dict[str, list[int]], renamed: tuple[str, ...] = (), **more: Any
+) -> Label:
+    """The person's grouping of the labels; groups of one that are `renamed` rename their label."""
+    given = [{"name": name, "labels": labels, "rename": name in renamed} for name, labels in groups.items()]
     return submit(user, pulled(user, session).pk, LabelChoice(groups=given, **more))

@@ -104,7 +104,6 @@ def test_groupings_hold_every_label_once_and_part_visibly() -> None:
     rest = {"Sharing": [pks["Clubs"], pks["Lending"]], "Tickets": [pks["Ticketing"]]}
     held = seed.pulled(ann, session)
     for groups, words in (
-        ([{"name": "Money", "labels": [pks["Banking"]]}], "in no group yet"),
         ([{"name": "A", "labels": [pks["Banking"]]}, {"name": "B", "labels": [pks["Banking"]]}], "in two groups"),
         ([{"name": " ", "labels": [pks["Banking"]]}], "needs a name"),
         ([{"name": "A", "labels": [4_000_000]}], "no label"),
@@ -128,6 +127,10 @@ def test_groupings_hold_every_label_once_and_part_visibly() -> None:
     assert pks["Ticketing"] in groups["Sharing"]
     client.post(reverse("labelling:settle", args=[item.pk]), {"label": [pks["Lending"]], "out": "1"})
     assert {"name": "Lending", "labels": [pks["Lending"]]} in Settlement.objects.get().groups
+    settled = client.get(reverse("labelling:item", args=[item.pk]))
+    assert [label["name"] for label in settled.context["left_labels"]] == ["Lending"]
+    assert "Settled by" in settled.content.decode()
+    assert "2 groups; 1 label stands alone" in settled.content.decode()
     found = outcome_of(session)
     assert {(one.into, one.sources, one.name) for one in found.mergers} == {
         (pks["Clubs"], (pks["Ticketing"],), "Sharing"),

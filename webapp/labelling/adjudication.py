@@ -17,6 +17,7 @@ from webapp.accounts.services import audit
 from webapp.errors import Conflict, NotFound
 from webapp.labelling.answers import LabelChoice, answer_values
 from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.grouping.label_groups import is_lone
 from webapp.labelling.models import Label, LabelItem, LabelSession, SessionKind, SessionState, Settlement
 from webapp.labelling.rights import require_adjudicator
 from webapp.labelling.sessions import APPLIED, locked_session
@@ -53,7 +54,7 @@ class PartedLabel:
     name: str
     parent_name: str
     groups: tuple[tuple[str, int], ...]
-    """By person: the group's name and how many labels it has."""
+    """By person: the group's name, and how many labels it has; without a name the label stands alone."""
     distance: float
 
 
@@ -158,7 +159,11 @@ def parted_labels(item: LabelItem, labels: Sequence[Label]) -> list[PartedLabel]
 
 
 def _group_of(groups: Sequence[Mapping[str, Any]]) -> dict[int, tuple[str, set[int]]]:
-    return {pk: (group["name"], set(group["labels"])) for group in groups for pk in group["labels"]}
+    return {
+        pk: ("" if is_lone(group) else group["name"], set(group["labels"]))
+        for group in groups
+        for pk in group["labels"]
+    }
 
 
 def locked_item(pk: int) -> tuple[LabelSession, LabelItem]:

@@ -16,11 +16,12 @@ from synthesis.errors import InputError
 from webapp.accounts.access import access
 from webapp.labelling import adjudication, discussions
 from webapp.labelling.adjudication import Dispute, newest_labels, opened_disputes, parted_labels, ranked
-from webapp.labelling.answers import LabelChoice, Placing, labels_grouped
+from webapp.labelling.answers import LabelChoice, Placing
 from webapp.labelling.desk_views import asked_context
-from webapp.labelling.forms import put_together
-from webapp.labelling.frozen import SEPARATOR, FrozenTree
-from webapp.labelling.grouping_desk import grouping_context
+from webapp.labelling.frozen import SEPARATOR, FrozenTree, item_texts
+from webapp.labelling.grouping.acts import change_grouping
+from webapp.labelling.grouping.desk import grouping_context
+from webapp.labelling.grouping.label_groups import describe_groups, group_names, labels_grouped, renamed_labels
 from webapp.labelling.models import Discussion, Label, LabelItem, SessionState
 from webapp.labelling.reservations import open_round_of
 from webapp.labelling.rights import may_adjudicate
@@ -39,8 +40,7 @@ def said(tree: FrozenTree, label: Label) -> dict[str, Any]:
     """A label as a page tells of it: the node's name, and what it is below."""
     names = tree.names(label.node)
     if label.groups is not None:
-        sizes = ", ".join(f"{group['name']} ({len(group['labels'])})" for group in label.groups)
-        names = [f"{len(label.groups)} groups: {sizes}" if label.user_id is None else f"{len(label.groups)} groups"]
+        names = [describe_groups(label.groups, with_names=label.user_id is None)]
     return {
         "label": label, "name": names[-1] if names else "No node fits", "above": SEPARATOR.join(names[:-1]),
         "second": tree.words(label.second) if label.second else "",
@@ -71,7 +71,7 @@ def give_columns(lines: list[dict[str, Any]]) -> list[str]:
 
 
 def _settled_words(tree: FrozenTree, settled: Any) -> str:
-    return f"{len(settled.groups)} groups" if settled.groups is not None else tree.words(settled.node)
+    return describe_groups(settled.groups) if settled.groups is not None else tree.words(settled.node)
 
 
 @access("read")
@@ -93,7 +93,10 @@ def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
     threads = Discussion.objects.filter(item__in=[one.item.pk for one in shown]).order_by()
     posts = dict(threads.values_list("item").annotate(n=Sum("post_count")))
     opened = params.id("at") or next((one.item.pk for one in shown if one.settlement is None), None)
-    lines = [dispute_line(tree, one) | {"posts": posts.get(one.item.pk)} for one in shown]
+    texts = item_texts(one.item for one in shown)
+    lines = [
+        dispute_line(tree, one) | {"posts": posts.get(one.item.pk), "described": texts[one.item.pk]} for one in shown
+    ]
     columns, judged = give_columns(lines), any(line["judges"] for line in lines)
     edits = may_edit(request.user) and row.state == SessionState.CLOSED
     context = {
@@ -151,8 +154,8 @@ def _item_context(request: HttpRequest, row: LabelItem, refused: str = "") -> di
     }
     if "labels" in row.content:
         groups = settled.groups if settled is not None else []
-        names = {str(one): group["name"] for group in groups for one in group["labels"]}
-        context |= grouping_context(row, names) | {"parted": parted_labels(row, people) if people else []}
+        context |= grouping_context(row, group_names(row, groups), renamed_labels(groups))
+        context["parted"] = parted_labels(row, people) if people else []
         return context
     params = Params(request.GET)
     filled = {"node": settled.node if settled is not None else None}
@@ -221,13 +224,12 @@ def _settling(request: HttpRequest, row: LabelItem) -> LabelChoice:
     settled = getattr(row, "settlement", None)
     if settled is None:
         raise InputError("Take one person's grouping first, then change it.")
-    names = {str(one): group["name"] for group in settled.groups for one in group["labels"]}
-    body: dict[str, Any] = {"groups": names}
-    if fault := put_together(request.POST, row, body):
+    groups, renamed = group_names(row, settled.groups), renamed_labels(settled.groups)
+    body: dict[str, Any] = {"groups": groups, "renamed": renamed, "refused": []}
+    if fault := change_grouping(request.POST, row, body):
         raise InputError(fault)
-    labels = {str(label["id"]): label["name"] for label in row.content["labels"]}
-    alone = {key: name for key, name in labels.items() if key not in body["groups"]}
-    return LabelChoice(groups=labels_grouped(row, alone | body["groups"]), comment=words or settled.words)
+    given = labels_grouped(row, body["groups"], body["renamed"])
+    return LabelChoice(groups=given, comment=words or settled.words)
 
 
 @access("review")

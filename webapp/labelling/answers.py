@@ -15,6 +15,7 @@ from synthesis.formats.values import clean
 from webapp.accounts.services import audit
 from webapp.errors import Conflict, NotFound
 from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.grouping.label_groups import checked_groups, group_names, renamed_labels
 from webapp.labelling.models import (
     Confidence,
     Label,
@@ -28,10 +29,7 @@ from webapp.labelling.reservations import finish, reopen, require_held, require_
 from webapp.review.models import AssignmentState
 
 COMMENT_CHARS = 2_000
-GROUP_CHARS = 200
-"""As long as the name of a node."""
 DRAFT_BYTES = 64 << 10
-Groups = list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -65,36 +63,6 @@ def checked_placing(tree: FrozenTree, given: Placing) -> Placing:
     if given.node is not None and given.second == given.node:
         raise InputError("The second node is the first one. Choose another, or none.")
     return given
-
-
-def checked_groups(item: LabelItem, given: Sequence[Mapping[str, Any]]) -> Groups:
-    """A grouping in which every label of the item is in exactly one group, by the item's order. Raises InputError."""
-    known = {label["id"]: label["name"] for label in item.content["labels"]}
-    named: dict[str, list[int]] = {}
-    placed: set[int] = set()
-    for group in given:
-        name = clean(str(group.get("name", ""))).strip()
-        labels = group.get("labels")
-        if not name or len(name) > GROUP_CHARS:
-            raise InputError(f"Every group needs a name of 1 to {GROUP_CHARS} characters.")
-        if name in named:
-            raise InputError(f"Two groups are called “{name}”. Put their labels together, or rename one.")
-        if not isinstance(labels, list | tuple) or not labels:
-            raise InputError(f"The group “{name}” has no labels.")
-        for pk in labels:
-            if pk not in known:
-                raise InputError(f"There is no label {str(pk)[:20]} in this session.")
-            if pk in placed:
-                raise InputError(f"“{known[pk]}” is in two groups. Every label is in exactly one.")
-            placed.add(pk)
-        named[name] = list(labels)
-    left = [name for pk, name in known.items() if pk not in placed]
-    if left:
-        more = f" and {len(left) - 1} more" if len(left) > 1 else ""
-        raise InputError(f"“{left[0]}”{more} is in no group yet. A label that stands alone is a group of one.")
-    order = {pk: number for number, pk in enumerate(known)}
-    found = [{"name": name, "labels": sorted(labels, key=lambda pk: order[pk])} for name, labels in named.items()]
-    return sorted(found, key=lambda group: order[group["labels"][0]])
 
 
 def checked_comment(text: str) -> str:
@@ -163,7 +131,7 @@ def undo(user: Any, pk: int) -> Reservation:
         "none": label.groups is None and label.node is None,
     }
     if label.groups is not None:
-        body = {"groups": {str(one): group["name"] for group in label.groups for one in group["labels"]}}
+        body = {"groups": group_names(row.ask.item, label.groups), "renamed": renamed_labels(label.groups)}
     body |= {"confidence": label.confidence, "comment": label.comment}
     LabelDraft.objects.update_or_create(ask=row.ask, user=user, defaults={"body": body})
     audit(user, "label.undo", label)
@@ -185,13 +153,3 @@ def save_draft(user: Any, pk: int, body: Mapping[str, Any]) -> LabelDraft:
 
 def draft_of(user: Any, ask: int) -> LabelDraft | None:
     return LabelDraft.objects.filter(ask=ask, user=user).first()
-
-
-def labels_grouped(item: LabelItem, names: Mapping[str, str]) -> Groups:
-    """Groups from the name that each label (its id as text) was given, in the item's order; others are left out."""
-    found: dict[str, list[int]] = {}
-    for label in item.content["labels"]:
-        name = str(names.get(str(label["id"]), "")).strip()
-        if name:
-            found.setdefault(name, []).append(label["id"])
-    return [{"name": name, "labels": labels} for name, labels in found.items()]

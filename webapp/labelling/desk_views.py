@@ -18,9 +18,11 @@ from webapp.accounts.access import access
 from webapp.error_responses import http_terms
 from webapp.errors import Conflict, NotFound
 from webapp.labelling import answers, reservations
-from webapp.labelling.forms import body_of, choice_of, put_together
+from webapp.labelling.forms import body_of, choice_of
 from webapp.labelling.frozen import FrozenTree
-from webapp.labelling.grouping_desk import grouping_context
+from webapp.labelling.grouping.acts import change_grouping
+from webapp.labelling.grouping.desk import grouping_context
+from webapp.labelling.grouping.label_groups import describe_groups
 from webapp.labelling.models import Confidence, Label, LabelItem, LabelSession, Reservation
 from webapp.labelling.progress import answered
 from webapp.labelling.session_views import find_session
@@ -93,7 +95,8 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
         "last": _last(user, row),
     } | _pace(user, row)
     if "labels" in item.content:
-        context |= grouping_context(item, filled.get("groups", {}))
+        kept = filled.get("groups", {}), filled.get("renamed", ()), filled.get("refused", ())
+        context |= grouping_context(item, *kept)
         return render(request, "labelling/merge.html", context, status=status)
     params = Params(request.GET)
     context |= tree_context(FrozenTree.of(session), filled, params.text("find", 100), params.id("open"))
@@ -134,7 +137,7 @@ def _last(user: Any, row: Reservation) -> dict[str, Any] | None:
     if label is None:
         return None
     groups = label.groups
-    said = f"{len(groups)} groups" if groups is not None else FrozenTree.of(row.ask.session).words(label.node)
+    said = describe_groups(groups) if groups is not None else FrozenTree.of(row.ask.session).words(label.node)
     return {"pk": label.pk, "name": label.item.name, "said": said}
 
 
@@ -161,7 +164,7 @@ def fill(request: HttpRequest, pk: int) -> HttpResponse:
     refused = ""
     address = reverse("labelling:desk", args=[pk])
     if "labels" in item.content:
-        refused = put_together(request.POST, item, body)
+        refused = change_grouping(request.POST, item, body)
     elif chosen := params.id("choose"):
         body[body["slot"]] = chosen
         body["none"] = False

@@ -8,11 +8,15 @@ from django import forms
 from django.http import QueryDict
 
 from webapp.forms.rows import PlainInput, PlainTextarea, options
-from webapp.labelling.answers import COMMENT_CHARS, GROUP_CHARS, LabelChoice, Placing, labels_grouped
+from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
+from webapp.labelling.frozen import MOST_LABELS
+from webapp.labelling.grouping.acts import grouping_body
+from webapp.labelling.grouping.label_groups import labels_grouped
 from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
 from webapp.query_params import Params, whole_number
 from webapp.review.models import MOST_OVERLAP
+from webapp.review.people_field import PeopleField
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
 from webapp.taxonomy.models import Node
 
@@ -28,10 +32,7 @@ class SessionForm(forms.Form):
         min_value=1, max_value=MOST_OVERLAP, initial=3, label="Answers for each item",
         help_text="So many different people are asked about each. Three or more can be outvoted one by one.",
     )  # fmt: skip
-    members = forms.CharField(
-        max_length=2_000, required=False, widget=PlainInput, label="People",
-        help_text="User names with commas between them. Nobody named: everybody who may annotate.",
-    )  # fmt: skip
+    members = PeopleField(label="People", help_text="Nobody ticked: everybody who may annotate.")
     lease_minutes = forms.IntegerField(
         min_value=LEASE_MINUTES[0], max_value=LEASE_MINUTES[1], initial=15, label="Minutes that an item is held",
         help_text="Longer as long as somebody works on it; then it goes to others, and the draft is kept.",
@@ -42,12 +43,17 @@ class SessionForm(forms.Form):
         "it was made with.",
     )  # fmt: skip
 
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        people: Any = self.fields["members"]
+        people.offer_reviewers()
+
     def settings(self) -> SessionSettings:
         """What was filled in."""
         given = self.cleaned_data
         return SessionSettings(
             name=given["name"], kind=self.kind, overlap=given["overlap"], lease_minutes=given["lease_minutes"],
-            members=tuple(name.strip() for name in given["members"].split(",") if name.strip()),
+            members=tuple(given["members"]),
             guideline=given["guideline"], **self.asked(),
         )  # fmt: skip
 
@@ -75,7 +81,7 @@ class PlaceForm(SessionForm):
         help_text="Numbers of things (as in the address of their page) that hang where they belong. Everybody is asked "
         "about them and nobody is told which they are; you see how often each person is right.",
     )  # fmt: skip
-    field_order = ("name", "places", "query", "most", "overlap", "members", "lease_minutes", "known", "guideline")
+    field_order = ("name", "places", "query", "most", "overlap", "lease_minutes", "known", "members", "guideline")
 
     def clean_known(self) -> tuple[int, ...]:
         parts = [part.strip() for part in self.cleaned_data["known"].split(",") if part.strip()]
@@ -97,15 +103,20 @@ class MergeForm(SessionForm):
     kind = SessionKind.MERGE
     nodes = forms.TypedMultipleChoiceField(
         required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Second-level labels of",
-        help_text="None ticked: of all.",
     )  # fmt: skip
-    field_order = ("name", "nodes", "overlap", "members", "lease_minutes", "guideline")
+    field_order = ("name", "overlap", "lease_minutes", "nodes", "members", "guideline")
 
     def __init__(self, *args: Any, **more: Any) -> None:
         super().__init__(*args, **more)
         rows = Node.objects.filter(level=1, counts__children__gt=0).order_by("position", "path")
+        listed = list(rows.values_list("pk", "name", "counts__children")[:FIRST_LEVELS_SHOWN])
         field: Any = self.fields["nodes"]
-        field.choices = options(rows.values_list("pk", "name")[:FIRST_LEVELS_SHOWN], 80)
+        field.choices = options(((pk, f"{name} ({number:,})") for pk, name, number in listed), 80)
+        field.widget.attrs["data-find"] = ""
+        total = sum(number for _, _, number in listed)
+        field.help_text = f"None ticked: all {total:,} labels."
+        if total > MOST_LABELS:
+            field.help_text = f"Tick some: all of them have {total:,} labels, and a person can group {MOST_LABELS}."
         self.fields["lease_minutes"].initial = 120
 
     def asked(self) -> dict[str, Any]:
@@ -123,9 +134,7 @@ def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
         "comment": params.text("comment", COMMENT_CHARS + 1),
     }
     if "labels" in item.content:
-        keys = [str(one["id"]) for one in item.content["labels"]]
-        named = {key: params.text(f"group-{key}", GROUP_CHARS, strip=True) for key in keys}
-        return found | {"groups": {key: name for key, name in named.items() if name}}
+        return found | grouping_body(data, item)
     return found | {
         "node": params.id("node"),
         "second": params.id("second"),
@@ -134,31 +143,12 @@ def body_of(data: QueryDict, item: LabelItem) -> dict[str, Any]:
     }
 
 
-def put_together(data: QueryDict, item: LabelItem, body: dict[str, Any]) -> str:
-    """Put the ticked labels into the group that is named, or out of any; what is wrong with that, or nothing."""
-    params = Params(data)
-    ticked = {str(pk) for pk in params.picks("label", 1_000)}
-    out = params.flag("out")
-    name = params.text("into", GROUP_CHARS, strip=True) or params.text("group", GROUP_CHARS, strip=True)
-    if not ticked:
-        return "Tick the labels that belong together first."
-    if not out and not name:
-        return "Name the group that they go into."
-    for label in item.content["labels"]:
-        key = str(label["id"])
-        if key in ticked and out:
-            body["groups"].pop(key, None)
-        elif key in ticked:
-            body["groups"][key] = name
-    return ""
-
-
 def choice_of(data: QueryDict, item: LabelItem) -> LabelChoice:
     """What a desk submits."""
     params, body = Params(data), body_of(data, item)
     placing, groups = None, None
     if "labels" in item.content:
-        groups = labels_grouped(item, body["groups"])
+        groups = labels_grouped(item, body["groups"], body["renamed"])
     elif params.flag("none"):
         placing = Placing(None)
     elif body["node"] is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from django.http import QueryDict
 from synthesis.errors import InputError
 from webapp.environments import queries as environment_queries
 from webapp.environments.models import Environment, Tool
-from webapp.labelling.models import LabelSession, PlacedKind
+from webapp.labelling.models import LabelItem, LabelSession, PlacedKind
 from webapp.taxonomy import queries as tree_queries
 from webapp.taxonomy.models import Node, Theme, ThemeTool
 
@@ -23,6 +23,7 @@ TEXT_CHARS = 4_000
 TOOLS_KEPT = 60
 RULES_KEPT = 40
 EXAMPLES = 3
+DESCRIBED_CHARS = 160
 SEPARATOR = " \u203a "
 
 
@@ -90,6 +91,15 @@ class FrozenItem:
     name: str
     content: dict[str, Any]
     node: int | None = None
+
+
+def item_texts(items: Iterable[LabelItem]) -> dict[int, str]:
+    """Return the beginning of what is written about each item, which tells items of one name apart.
+
+    Items are listed without their content; a page reads that of the few it shows.
+    """
+    rows = LabelItem.objects.filter(pk__in=[item.pk for item in items]).values_list("pk", "content")
+    return {pk: str(content.get("text", ""))[:DESCRIBED_CHARS] for pk, content in rows}
 
 
 def tree_now() -> list[list[Any]]:

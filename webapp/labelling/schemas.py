@@ -109,12 +109,15 @@ class ReservationTimeIn(BodyIn):
 
 
 class LabelGroup(BodyIn):
-    """Labels that mean one thing."""
+    """Labels that mean one thing. Labels that are in no group stand alone, with their own name."""
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"name": "Clubs", "labels": [12, 15]}]})
 
     name: ShortText
     labels: Annotated[list[Id], Field(min_length=1, max_length=300)]
+    rename: Annotated[
+        bool, Field(description="The only label of the group takes its name; otherwise it keeps its own.")
+    ] = False
 
 
 class LabelIn(BodyIn):

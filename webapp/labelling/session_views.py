@@ -20,6 +20,7 @@ from webapp.environments.text_difference import BoundedMatcher, DiffBudget
 from webapp.error_responses import http_terms
 from webapp.labelling import sessions
 from webapp.labelling.forms import FORMS, SessionForm
+from webapp.labelling.frozen import item_texts
 from webapp.labelling.models import Guideline, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.progress import round_progress
 from webapp.labelling.proposals import services as proposals
@@ -117,8 +118,10 @@ def session(request: HttpRequest, pk: int) -> HttpResponse:
     known = sees_known_answers(user, row)
     takes_part = found is not None and may_label(user, row)
     page = keyset(request, _items(row), "position", ITEMS_SHOWN)
+    texts = item_texts(page.rows)
     context = {
         "session": row,
+        "items": [(one, texts[one.pk]) for one in page.rows],
         "open_round": found,
         "rounds": [round_progress(row, one, known_answers=known) for one in row.rounds.order_by("-number")],
         "guideline": sessions.newest_guideline(row),

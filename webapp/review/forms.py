@@ -17,6 +17,7 @@ from webapp.query_params import MOST_TEXT, Params
 from webapp.review.assignments import workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
+from webapp.review.people_field import PeopleField
 from webapp.review.places import typed_places
 from webapp.review.queue_fill import ORDERS
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
@@ -51,10 +52,7 @@ class QueueForm(forms.Form):
         required=False, widget=forms.CheckboxSelectMultiple, label="Roles that work it",
         help_text="None: everybody who may review.",
     )  # fmt: skip
-    members = forms.CharField(
-        max_length=2_000, required=False, widget=PlainInput, label="People who work it",
-        help_text="User names with commas between them; beside the roles, or alone.",
-    )  # fmt: skip
+    members = PeopleField(label="People who work it", help_text="Beside the roles, or alone.")
     gold_share = forms.FloatField(
         min_value=0, max_value=MOST_GOLD_SHARE, initial=0, label="Share of known answers",
         help_text="From 0 to 0.5. Items whose answer is known show how well people decide.",
@@ -78,8 +76,10 @@ class QueueForm(forms.Form):
             initial = {name: getattr(queue, name) for name in names}
             flags = flags_of(QueryDict(queue.query))
             initial |= {"flags": flags, "query": without_flags(queue.query)}
-            initial["members"] = ", ".join(queue.members.order_by("username").values_list("username", flat=True))
+            initial["members"] = list(queue.members.order_by("username").values_list("username", flat=True))
         super().__init__(data, initial=initial)
+        people: Any = self.fields["members"]
+        people.offer_reviewers(also=initial.get("members", ()))
         self.kind = kind
         if kind != ReviewKind.TRAJECTORY:
             del self.fields["flags"]
@@ -96,7 +96,7 @@ class QueueForm(forms.Form):
         return QueueSettings(
             name=given["name"], kind=self.kind, query=query, order=given["order"], overlap=given["overlap"],
             lease_minutes=given["lease_minutes"], roles=tuple(given["roles"]),
-            members=tuple(name.strip() for name in given["members"].split(",") if name.strip()),
+            members=tuple(given["members"]),
             guideline=given["guideline"], gold_share=given["gold_share"],
         )  # fmt: skip
 

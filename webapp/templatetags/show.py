@@ -172,6 +172,12 @@ def number(value: Any) -> str:
 
 
 @register.filter
+def counted(value: Any, word: str) -> str:
+    """A number with its word, in the plural unless it is one: "1 item", "2 items", "1,000 items"."""
+    return f"{number(value)} {word}{'' if value == 1 else 's'}"
+
+
+@register.filter
 def money(value: Any) -> str:
     """An amount with as many decimals as tell it from nothing; None is a price that nobody knows."""
     if value is None or value == "":

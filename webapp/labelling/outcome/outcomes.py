@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from webapp.environments.models import Environment
 from webapp.errors import Conflict
 from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.grouping.label_groups import is_lone
 from webapp.labelling.models import LabelSession, PlacedKind, SessionKind, Settlement
 from webapp.taxonomy.changes.draft import TreeDraft
 from webapp.taxonomy.changes.wishes import Wish
@@ -44,6 +45,13 @@ class Merger:
     name: str
     words: str
     """The names of all of them, the one that stays first."""
+    was: str = ""
+    """What `into` is called now."""
+
+    @property
+    def is_renaming(self) -> bool:
+        """Whether the label that stays gets another name."""
+        return self.was != self.name
 
 
 @dataclass(frozen=True)
@@ -54,7 +62,7 @@ class Outcome:
     movements: tuple[Movement, ...] = ()
     mergers: tuple[Merger, ...] = ()
     unchanged: int = 0
-    """Settled things that hang where they belong, or on no node that fits; groups of one label that keeps its name."""
+    """Settled things that hang where they belong, or on no node that fits; labels that stand alone."""
     open_items: int = 0
     hindrances: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
@@ -197,11 +205,11 @@ def _merged(session: LabelSession) -> Outcome:
             continue
         into = _staying(here, labels, group["name"])
         others = tuple(pk for pk in here if pk != into)
-        if not others and rows[into].name == group["name"]:
+        if is_lone(group) or (not others and rows[into].name == group["name"]):
             unchanged += 1
             continue
         words = ", ".join(labels[pk]["name"] for pk in (into, *others))
-        mergers.append(Merger(into, others, group["name"], words))
+        mergers.append(Merger(into, others, group["name"], words, rows[into].name))
     return Outcome((), tuple(mergers), unchanged, 0, tuple(hindrances))
 
 

@@ -24,8 +24,8 @@ from webapp.errors import Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.labelling.answers import Groups, checked_groups
 from webapp.labelling.frozen import FrozenTree
+from webapp.labelling.grouping.label_groups import Groups, checked_groups, require_every_label
 from webapp.labelling.models import Ask, Guideline, Label, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.rights import require_editor
 from webapp.labelling.sessions import APPLIED, newest_guideline
@@ -128,7 +128,9 @@ def _question(
 
 def _groups(item: LabelItem, reply: GroupReply) -> Groups:
     """A judge's groups in the item's order. Raises InputError as of a person's."""
-    return checked_groups(item, [group.model_dump() for group in reply.groups])
+    given = [group.model_dump() for group in reply.groups]
+    require_every_label(item, given)
+    return checked_groups(item, given)
 
 
 def _place_brief(

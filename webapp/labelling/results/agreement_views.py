@@ -22,6 +22,7 @@ from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 
 LEAD = {SessionKind.PLACE: "alpha_tree", SessionKind.MERGE: "rand"}
+MARKS = {SessionKind.PLACE: charts.ALPHA, SessionKind.MERGE: charts.RAND}
 LEAD_NAMES = {SessionKind.PLACE: "Krippendorff's alpha", SessionKind.MERGE: "mean adjusted Rand index"}
 HASTY_SHARE = 0.2
 """Somebody who took too little time for so many of their labels is marked."""
@@ -54,15 +55,15 @@ def _shown(session: LabelSession, found: AgreementOut, number: int, told: bool) 
     rounds, shown = found.rounds, found.rounds[number - 1]
     names = charts.round_names(rounds)
     key = LEAD[SessionKind(session.kind)]
-    lead = charts.figure_of(rounds[0], key)
+    lead, marks = charts.figure_of(rounds[0], key), MARKS[SessionKind(session.kind)]
     is_alpha = session.kind == SessionKind.PLACE
     return {
         "first": rounds[0],
         "names": names,
         "lead": lead,
         "lead_name": LEAD_NAMES[SessionKind(session.kind)],
-        "scale": charts.scale(rounds, key) if is_alpha else None,
-        "verdict": charts.verdict(lead) if is_alpha else ("", ""),
+        "scale": charts.scale(rounds, key, marks),
+        "verdict": charts.verdict(lead, marks),
         "measures": _lines(rounds),
         "shown": shown,
         "shown_number": number,
@@ -74,7 +75,7 @@ def _shown(session: LabelSession, found: AgreementOut, number: int, told: bool) 
         "pair_grid": charts.pair_grid(shown.pairs),
         "known_answers": told and any(line.gold for line in shown.annotators),
         "hasty": {line.name for line in shown.annotators if _is_hasty(line)},
-        "advice": _advice(shown, charts.figure_of(shown, key) if is_alpha else None),
+        "advice": _advice(shown, charts.figure_of(shown, key if is_alpha else "alpha_together")),
     }
 
 

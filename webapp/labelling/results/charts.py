@@ -8,8 +8,24 @@ from itertools import zip_longest
 
 from webapp.labelling.results.schemas import AgreementFigureOut, AnnotatorPairOut, ConfusionOut, RoundAgreementOut
 
-TENTATIVE, GOOD = 0.667, 0.80
-"""Krippendorff's marks: below the first no conclusion is drawn, from the second on labels can be relied on."""
+
+@dataclass(frozen=True)
+class Marks:
+    """Where a measure begins to be tentative, and good."""
+
+    tentative: float
+    good: float
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        return f"{self.tentative:g}", f"{self.good:.2f}"
+
+
+ALPHA = Marks(0.667, 0.80)
+"""Krippendorff's: below the first no conclusion is drawn, from the second on labels can be relied on."""
+RAND = Marks(0.65, 0.80)
+"""Steinley's ("Properties of the Hubert-Arabie adjusted Rand index", Psychological Methods 9, 2004): below the first a
+grouping is recovered poorly, from the second on well."""
 USUAL_LOW = 0.4
 CROSSED = 8
 """So many nodes stand in the matrix; the list beside it has the others."""
@@ -18,9 +34,6 @@ SEPARATOR = " \N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK} "
 TOPS, LINE = 38, 19
 GUTTER = 27.0
 """Percent of the scale's width that the rounds' names take, on its left."""
-ABBREVIATED = 3
-NAMED_HEADS = 5
-"""More columns than so many are headed by numbers where three letters do not tell them apart."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +54,13 @@ class ScaleLine:
 
 @dataclass(frozen=True)
 class Scale:
-    """From `low` to 1; `tentative` and `good` are where Krippendorff's marks stand, in percent."""
+    """From `low` to 1; `tentative` and `good` are where the marks stand, in percent."""
 
     low: float
     tentative: float
     good: float
     lines: list[ScaleLine]
+    marks: Marks = ALPHA
 
     @property
     def words(self) -> str:
@@ -87,7 +101,7 @@ def figure_of(one: RoundAgreementOut, key: str) -> AgreementFigureOut | None:
     return next((measure.figure for measure in one.measures if measure.key == key), None)
 
 
-def scale(rounds: Sequence[RoundAgreementOut], key: str) -> Scale | None:
+def scale(rounds: Sequence[RoundAgreementOut], key: str, marks: Marks = ALPHA) -> Scale | None:
     """One measure of each round on one scale; None where it is undefined in all of them."""
     found = [(name, figure_of(one, key)) for name, one in zip(round_names(rounds), rounds, strict=True)]
     known = [(name, figure) for name, figure in found if figure is not None and figure.value is not None]
@@ -106,21 +120,23 @@ def scale(rounds: Sequence[RoundAgreementOut], key: str) -> Scale | None:
         start = place(figure.low if figure.low is not None else value)
         end = place(figure.high if figure.high is not None else value)
         lines.append(ScaleLine(name, figure, TOPS + LINE * number, place(value), start, end))
-    return Scale(round(low, 1), place(TENTATIVE), place(GOOD), lines)
+    return Scale(round(low, 1), place(marks.tentative), place(marks.good), lines, marks)
 
 
-def verdict(figure: AgreementFigureOut | None) -> tuple[str, str]:
-    """Tone and words for what alpha allows to conclude, by the lower end of its interval."""
+def verdict(figure: AgreementFigureOut | None, marks: Marks = ALPHA) -> tuple[str, str]:
+    """Tone and words for what a measure allows to conclude, by the lower end of its interval."""
     if figure is None or figure.value is None:
         return "", ""
     least = figure.low if figure.low is not None else figure.value
-    if least >= GOOD:
-        return "good", "Good: the whole interval lies above 0.80."
-    if least >= TENTATIVE:
-        return "warn", "Fair: the interval lies above 0.667, and reaches below 0.80."
-    if (figure.high if figure.high is not None else figure.value) >= TENTATIVE:
-        return "warn", "Tentative: the interval reaches below 0.667."
-    return "bad", "Too low: the whole interval lies below 0.667. Labels like these carry no conclusion."
+    tentative, good = marks.shown
+    whole = "the whole interval" if figure.low is not None else "the value"
+    if least >= marks.good:
+        return "good", f"Good: {whole} lies above {good}."
+    if least >= marks.tentative:
+        return "warn", f"Fair: {whole} lies above {tentative}, and not above {good}."
+    if (figure.high if figure.high is not None else figure.value) >= marks.tentative:
+        return "warn", f"Tentative: the interval reaches below {tentative}."
+    return "bad", f"Too low: {whole} lies below {tentative}. Labels like these carry no conclusion."
 
 
 @dataclass(frozen=True)
@@ -135,10 +151,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Grid:
-    """A lower triangle: each row has the cells up to its own name. Heads are short; rows say what they stand for."""
+    """A lower triangle: each row has the cells up to its own name."""
 
-    heads: list[tuple[str, str]]
-    """What stands above a column, and its whole name."""
+    heads: list[str]
     rows: list[tuple[str, list[Cell]]]
     left_out: int = 0
 
@@ -166,16 +181,7 @@ def parting_grid(found: ConfusionOut) -> Grid:
         same = met.get(name, 0)
         cells.append(Cell(str(same), 0, f"both {name} {times(same)}", "same"))
         rows.append((name, cells))
-    return _headed(heads, rows, len(order) - len(heads), ABBREVIATED)
-
-
-def _headed(names: list[str], rows: list[tuple[str, list[Cell]]], left_out: int, letters: int | None) -> Grid:
-    """With the first letters of each name as its column's head, or its number where those do not tell them apart."""
-    short = [name[:letters] for name in names]
-    if len(set(short)) < len(names) or (letters is None and len(names) > NAMED_HEADS):
-        short = [str(number) for number in range(1, len(names) + 1)]
-        rows = [(f"{number}. {name}", cells) for number, (name, cells) in enumerate(rows, start=1)]
-    return Grid(list(zip(short, names, strict=True)), rows, left_out)
+    return Grid(heads, rows, len(order) - len(heads))
 
 
 def times(number: int) -> str:
@@ -190,7 +196,7 @@ def pair_grid(pairs: Sequence[AnnotatorPairOut]) -> Grid:
     for place, name in enumerate(names):
         cells = [_pair_cell(by_pair.get(frozenset((name, other))), name, other) for other in names[:place]]
         rows.append((name, [*cells, Cell("", 0, "", "self")]))
-    return _headed(names, rows, 0, None)
+    return Grid(names, rows)
 
 
 def _pair_cell(pair: AnnotatorPairOut | None, name: str, other: str) -> Cell:

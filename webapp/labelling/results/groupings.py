@@ -10,6 +10,7 @@ from synthesis.taxonomy.agreement import Path
 from synthesis.taxonomy.alpha import alpha
 from synthesis.taxonomy.chance import raw_agreement
 from synthesis.taxonomy.figures import NO_PAIR, Figure
+from synthesis.taxonomy.mean_rand import mean_rand
 from synthesis.taxonomy.pairs import rand_indices
 from synthesis.taxonomy.ratings import Ratings
 from webapp.labelling.results.measures import LISTED, QUICK, Progress, with_others
@@ -29,17 +30,17 @@ APART: Path = ("apart",)
 
 
 def measured(labels: MergeRound, progress: Progress = lambda note: None) -> RoundAgreementOut:
-    """Everything that is said of a round of groupings. Pairs of labels are no independent draws: no intervals."""
+    """Everything that is said of a round of groupings. Only the mean Rand index has an interval: pairs of labels are no
+    independent draws."""
     people = [name for name in labels.groups if name not in labels.models]
     progress("which labels belong together")
     together = _together({name: labels.groups[name] for name in people})
     everybody = _together(labels.groups)
     progress("annotator by annotator")
     indices = rand_indices(labels.groups)
-    by_pair = {frozenset((pair.one, pair.other)): pair.rand for pair in indices}
-    between = [by_pair[frozenset(pair)] for pair in combinations(people, 2)]
+    between = [pair for pair in indices if not {pair.one, pair.other} & labels.models]
     found: list[tuple[str, str, Figure]] = [
-        ("rand", "Adjusted Rand index, mean of pairs", _mean(between)),
+        ("rand", "Adjusted Rand index, mean of pairs", mean_rand(labels.groups, between)),
         ("alpha_together", "Alpha, together or apart", alpha(together, resamples=0)),
         ("raw_together", "Raw, together or apart", raw_agreement(together, resamples=0)),
     ]
@@ -67,13 +68,6 @@ def _together(groups: Mapping[str, Mapping[int, Hashable]]) -> Ratings:
         for name, placed in groups.items()
         for one, other in combinations(sorted(placed), 2)
     )
-
-
-def _mean(figures: Sequence[Figure]) -> Figure:
-    values = [figure.value for figure in figures if figure.value is not None]
-    if not values:
-        return Figure(None, reason=figures[0].reason if figures else "fewer than two people grouped")
-    return Figure(sum(values) / len(values), items=max(figure.items for figure in figures), pairs=len(values))
 
 
 def _disputed(together: Ratings, labels: MergeRound) -> ConfusionOut:

@@ -14,7 +14,7 @@ from webapp.labelling.frozen import FrozenTree
 from webapp.labelling.models import Label, LabelItem, LabelRound, LabelSession, Settlement
 from webapp.labelling.visibility import closed_labels
 
-METHOD = 1
+METHOD = 2
 """Raised where the same labels would be measured otherwise than before."""
 
 

@@ -39,6 +39,9 @@ class ChangePreview:
     readdressed: int
     """How many nodes get another path, those below included, or go."""
     parts: tuple[AffectedPart, ...]
+    environments: int = 0
+    """How many environments hang elsewhere then; `themes` likewise. The history counts the same."""
+    themes: int = 0
 
     @property
     def more(self) -> int:
@@ -52,7 +55,8 @@ def previewed(wish: Wish) -> ChangePreview:
     scope = scope_of(draft, delta)
     steps = sorted(delta.nodes, key=lambda step: (step.after is None, step.pk))
     lines = tuple(_line(draft, step) for step in steps[:LINES])
-    return ChangePreview(wish.kind, words, now, lines, len(steps), len(scope.nodes), tuple(affected(scope)))
+    moved = {kind: len(delta.moved(kind)) for kind in ("environments", "themes")}
+    return ChangePreview(wish.kind, words, now, lines, len(steps), len(scope.nodes), tuple(affected(scope)), **moved)
 
 
 def scope_of(draft: TreeDraft, delta: Delta) -> Scope:

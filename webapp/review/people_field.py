@@ -1,0 +1,32 @@
+"""Choose people in a form: a list to tick, with their roles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from django import forms
+
+from webapp.accounts.access import SCOPES
+from webapp.accounts.models import Role, User
+from webapp.templatetags.show import plain
+
+MOST_LISTED = 500
+
+
+class PeopleField(forms.MultipleChoiceField):
+    """User names of active people who may review; `data-find` lets a script add a search field to a long list."""
+
+    widget = forms.CheckboxSelectMultiple
+
+    def __init__(self, **more: Any) -> None:
+        super().__init__(required=False, **more)
+        self.widget.attrs["data-find"] = ""
+
+    def offer_reviewers(self, also: Iterable[str] = ()) -> None:
+        """List who may review now, and `also` these, who were chosen before."""
+        roles = [role for role, scopes in SCOPES.items() if "review" in scopes]
+        rows = User.objects.filter(is_active=True, role__in=roles).order_by("username")
+        listed = dict(rows.values_list("username", "role")[:MOST_LISTED])
+        choices = [(name, f"{plain(name)}, {Role(role).label.lower()}") for name, role in listed.items()]
+        self.choices = [*choices, *((name, plain(name)) for name in also if name not in listed)]
