@@ -14,10 +14,11 @@ from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from webapp.batches import queries, services
 from webapp.batches.attempt_lines import AttemptQuery, BatchAttemptOut
+from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.readiness import check_readiness
 from webapp.batches.launch.schemas import DryRunOut, EstimateOut, ReadinessOut
-from webapp.batches.models import Batch, BatchItem, LLMCall
+from webapp.batches.models import Batch, BatchItem, BatchState, LLMCall
 from webapp.batches.pages import filters
 from webapp.batches.schemas import (
     BatchIn,
@@ -64,6 +65,7 @@ def whole(pk: int) -> dict[str, Any]:
         | named
         | {
             "settings": batch.settings,
+            "worked_seconds": None if batch.state == BatchState.RUNNING else worked_seconds(batch),
             "items": queries.item_counts(pk),
             "stages": queries.counts(pk),
         }

@@ -205,9 +205,11 @@ class StageCountOut(Schema):
 
 
 class BatchOut(BatchLine):
-    """`items` counts by level and state; `stages` is the funnel."""
+    """`items` counts by level and state; `stages` is the funnel. `worked_seconds` counts the time in which a worker was
+    at it, without pauses; null while it runs."""
 
     settings: Json
+    worked_seconds: float | None
     items: dict[str, dict[str, int]]
     stages: list[StageCountOut]
 

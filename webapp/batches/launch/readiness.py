@@ -27,8 +27,8 @@ class Readiness:
 
     @property
     def can_run(self) -> bool:
-        """Whether at least one item can run."""
-        return self.total > self.refused
+        """Whether at least one item can run, as far as is known."""
+        return not self.refused or self.total > self.refused
 
     @property
     def unnamed(self) -> int:
