@@ -24,6 +24,7 @@ from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
 from webapp.batches.launch.readiness import Readiness, check_readiness
+from webapp.batches.launch.shown_figures import describe_likely
 from webapp.batches.models import Batch
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -208,6 +209,7 @@ def describe_dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenIte
         "readiness": check_readiness(specs, settings),
         "all_scripted": all(line.model == SCRIPTED for line in estimated.lines),
         "cap": settings.cap,
+        "figures": describe_likely(estimated),
         "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost.high > settings.cap,
     }
 

@@ -14,6 +14,14 @@ class BoundsOut(Schema):
     high: float
 
 
+class LikelyOut(Schema):
+    """`typical` is the median; four of five batches lie between `low` and `high`."""
+
+    low: float
+    typical: float
+    high: float
+
+
 class EstimateLineOut(Schema):
     """`seen` calls of the past were looked at; with 0 the numbers are assumptions. Of the offline provider's calls only
     number and prompts are taken for another model. `cost` null: a price is unknown."""
@@ -30,9 +38,10 @@ class EstimateLineOut(Schema):
 
 
 class EstimateOut(Schema):
-    """Ranges: the low end is a lean batch that keeps as few items as earlier ones let expect, the high end one that
-    keeps every item, which are then `items` by level. `rests_on` says in words where they come from. `sample` is the
-    first call that one item would make. `cost` null: nobody has said what the `unpriced` models cost."""
+    """`likely` says what is to be expected of `calls`, `prompt_tokens`, `completion_tokens`, `seconds` and `cost`. The
+    other figures are its ends: the low one is a lean batch that keeps as few items as earlier ones let expect, the
+    high one keeps every item, which are then `items` by level. `rests_on` says in words where they come from. `sample`
+    is the first call that one item would make. `cost` null: nobody has said what the `unpriced` models cost."""
 
     themes: int
     items: dict[str, int]
@@ -43,6 +52,7 @@ class EstimateOut(Schema):
     unpriced: list[str]
     seconds: BoundsOut
     rests_on: str
+    likely: dict[str, LikelyOut]
     lines: list[EstimateLineOut]
     sample: Json
     note: str

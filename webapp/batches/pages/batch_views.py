@@ -17,6 +17,7 @@ from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
 from webapp.batches.pages import batch_list, descriptions, filters, progress, underway
+from webapp.batches.pages.failed_attempts import describe_attempts
 from webapp.batches.schemas import BatchQuery, CallQuery
 from webapp.batches.spec import BatchSettings
 from webapp.htmx import wants_fragment
@@ -172,7 +173,7 @@ def item_context(pk: int) -> dict[str, Any]:
         "stages": [(run, setting_labels.STAGE_WORDS.get(run.stage, "")) for run in runs],
         "products": descriptions.products(row.level, product) or descriptions.tried(row),
         "provenance": descriptions.provenance_of(product),
-        "attempts": descriptions.attempts_of(row),
+        "attempts": describe_attempts(row, descriptions.attempts_of(row)),
         "below": [descriptions.item_row(child) for child in below[: descriptions.BELOW]],
         "more_below": len(below) > descriptions.BELOW,
         "fault": descriptions.call_by_key(row.call_key),

@@ -19,8 +19,10 @@ from webapp.batches import queries
 from webapp.batches.engine.item_state import OPEN
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, ItemState, LLMCall, StageState
+from webapp.batches.pages.failed_attempts import reasons_by_item
 from webapp.batches.pages.time_left import time_left
 from webapp.batches.setting_labels import STAGE_WORDS
+from webapp.trajectories.failure_reason import FailureReason
 
 CALLS_LOOKED_AT = 1_000
 CALLS_WITHIN = timedelta(minutes=1)
@@ -298,17 +300,20 @@ def used(lines: Iterable[StageLine]) -> BatchUsage:
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Failures of one kind with the call at fault, where there is one."""
+    """Failures of one kind with the call at fault, if there is one, and why the stored attempt of the first of them did
+    not solve its task."""
 
     failures: queries.Failures
     call: int | None
+    why: FailureReason | None = None
 
 
 def groups(batch: int) -> list[FailureGroup]:
     failures = queries.failures(batch)
     keys = [failure.call_key for failure in failures if failure.call_key]
     calls = dict(LLMCall.objects.filter(key__in=keys).values_list("key", "pk"))
-    return [FailureGroup(failure, calls.get(failure.call_key)) for failure in failures]
+    reasons = reasons_by_item(failure.item for failure in failures)
+    return [FailureGroup(failure, calls.get(failure.call_key), reasons.get(failure.item)) for failure in failures]
 
 
 def lanes(batch: Batch) -> list[dict[str, Any]]:
