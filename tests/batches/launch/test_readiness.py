@@ -65,6 +65,12 @@ def test_a_gap_that_only_a_model_can_fill_is_not_ready(researcher: Client, theme
     assert PRIMARY in start_button(page)
 
 
+def test_a_filter_that_finds_nothing_is_not_ready(researcher: Client) -> None:
+    page = flat(researcher.get(f"{NEW}?use_themes=1&themes_text=nothing+like+it"))
+    assert "Ready to start" not in page
+    assert "It cannot start as it stands" in page
+
+
 def test_some_that_can_run_leave_start_the_first_act(researcher: Client, themes: list[Theme]) -> None:
     there = f"{NEW}?themes_ids={themes[0].pk}"
     mixed = filled(researcher, there) | {"bundled": KEYS[:2]}

@@ -224,10 +224,13 @@ def render_dry_run(request: HttpRequest, dry_run: dict[str, Any]) -> HttpRespons
 
 
 def check_form(form: SettingsForm, chosen: ChosenItems) -> Readiness | None:
-    """Whether the items that a form chooses can run; None if the form has faults."""
+    """Whether the items that a form chooses can run; None if the form has faults, or chooses nothing."""
     if form.is_bound and not form.is_valid():
         return None
-    return check_readiness(chosen.specs.values(), with_defaults(form.settings))
+    settings = with_defaults(form.settings)
+    if not chosen.specs and is_scripted(settings):
+        return None
+    return check_readiness(chosen.specs.values(), settings)
 
 
 def render_readiness(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> HttpResponse:

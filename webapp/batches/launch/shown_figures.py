@@ -26,5 +26,11 @@ def describe_likely(told: Estimate) -> list[ShownFigure]:
     for name, words in (names | {"seconds": "time"}).items():
         ends: Bounds | None = getattr(told, name)
         kind = {"cost": "money", "seconds": "duration"}.get(name, "number")
-        figures.append(ShownFigure(words, kind, told.likely.get(name) if ends is not None else None, ends))
+        likely = _round_range(told.likely[name]) if name in told.likely and ends is not None else None
+        figures.append(ShownFigure(words, kind, likely, ends))
     return figures
+
+
+def _round_range(likely: LikelyRange) -> LikelyRange:
+    """To the digits that it is worth saying."""
+    return LikelyRange(*(float(f"{value:.2g}") for value in (likely.low, likely.typical, likely.high)))
