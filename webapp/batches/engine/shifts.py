@@ -48,7 +48,7 @@ def _find_job_times(batch: Batch) -> list[Interval]:
     times = BatchLane.objects.filter(batch=batch, job__started_at__isnull=False).values_list(
         "job__started_at", "job__finished_at", "job__heartbeat_at"
     )
-    return [(began, finished or seen) for began, finished, seen in times if finished or seen]
+    return [(began, ended) for began, finished, seen in times if began and (ended := finished or seen)]
 
 
 def sum_intervals(intervals: Iterable[Interval]) -> float:

@@ -150,7 +150,7 @@ def _kept_shares(
 ) -> dict[str, KeptShare]:
     """By level, the share of items that goes on; where it mostly lies is the middle of what earlier batches tell."""
     sure = _sure_share(specs, stages, pipeline)
-    known = {}
+    known: dict[str, KeptShare] = {}
     for level in LEVELS:
         ends = shares[level]
         typical = KEPT if ends == assumed_share(len(specs)) else (ends.low + ends.high) / 2
