@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,6 +23,7 @@ from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
 from synthesis.stages import ActionRange, Kit
 from synthesis.tasks.open_questions import is_all_known, is_proven_possible
+from synthesis.verifiers.frame import place_of
 
 RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
 """EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""
@@ -35,6 +36,9 @@ POSSIBLE, INVENTED = 0, 1
 LINE_CHARS = 2_000
 RECORDING_CHARS = 60_000
 REASON_CHARS = 2_000
+NAMED = 3
+"""So many places and checks are named in a reason."""
+LABEL_CHARS = 80
 
 
 class AttemptFacts(Frozen):
@@ -53,6 +57,10 @@ class AttemptFacts(Frozen):
     silent: int = 0
     cut: int = 0
     judged_impossible: bool = False
+    outside: tuple[str, ...] = ()
+    """Where it changed what the task's frame does not allow; then it earned 0."""
+    failed: tuple[str, ...] = ()
+    """The checks that do not hold."""
 
 
 class FilterSettings(Frozen):
@@ -134,7 +142,8 @@ def dropped_by(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> tuple[
     return next(((run_filter.name, why) for run_filter in filters if (why := run_filter.why(run))), None)
 
 
-def run_of(attempt: Attempt) -> AttemptFacts:
+def run_of(attempt: Attempt, labels: Sequence[str] = ()) -> AttemptFacts:
+    """The facts of an attempt; `labels` are those of its task's checks."""
     return AttemptFacts(
         outcome=attempt.outcome,
         user_error=attempt.user_error,
@@ -145,7 +154,17 @@ def run_of(attempt: Attempt) -> AttemptFacts:
         refused=tuple(step.result.error.kind for step in attempt.steps if step.result and step.result.error),
         silent=sum(step.kind == "message" and not step.content.strip() for step in attempt.steps),
         cut=sum(bool(step.cut) for step in attempt.steps),
+        outside=tuple(place_of(change) for change in attempt.reward.outside) if attempt.reward else (),
+        failed=_failed_checks(attempt, labels),
     )
+
+
+def _failed_checks(attempt: Attempt, labels: Sequence[str]) -> tuple[str, ...]:
+    verdicts = attempt.reward.verdicts if attempt.reward else ()
+    names = [f" “{label[:LABEL_CHARS]}”" if label else "" for label in labels]
+    names += [""] * (len(verdicts) - len(names))
+    numbered = zip(verdicts, names, strict=False)
+    return tuple(f"{number}{name}" for number, (verdict, name) in enumerate(numbered, 1) if not verdict.passed)
 
 
 async def filter_attempt(
@@ -156,7 +175,7 @@ async def filter_attempt(
     A judge is asked only what is open (`open_questions.py`). Of a variant that withholds something nobody is asked
     whether it was possible: it was not, and to say so is right.
     """
-    settings, run = kit.settings, run_of(attempt)
+    settings, run = kit.settings, run_of(attempt, [check.label for check in task.checks])
     _require(run, first_filters())
     if not withheld and not is_proven_possible(task, attempt):
         await _require_possible(kit, record, task, attempt)
@@ -213,7 +232,23 @@ def _impossible(run: AttemptFacts) -> str:
 def _unsolved(run: AttemptFacts, least: float) -> str:
     if run.reward is not None and run.reward >= least - 1e-9:
         return ""
-    return f"It earned {'nothing that was judged' if run.reward is None else f'{run.reward:g}'}; kept from {least:g}."
+    earned = "nothing that was judged" if run.reward is None else f"{run.reward:g}"
+    return " ".join([f"It earned {earned}; kept from {least:g}.", *_explain_reward(run)])
+
+
+def _explain_reward(run: AttemptFacts) -> Iterable[str]:
+    """What the reward came of: changes outside the task's frame, checks that do not hold."""
+    if run.outside:
+        named = ", ".join(f"“{place}”" for place in run.outside[:NAMED])
+        more = len(run.outside) - NAMED
+        yield f"The task's frame made it 0, because it does not allow to change {named}{_count_more(more)}."
+    if run.failed:
+        named = ", ".join(run.failed[:NAMED])
+        yield f"Not passed: check {named}{_count_more(len(run.failed) - NAMED)}."
+
+
+def _count_more(more: int) -> str:
+    return f" and {more} more" if more > 0 else ""
 
 
 def _outside(run: AttemptFacts, allowed: ActionRange) -> str:

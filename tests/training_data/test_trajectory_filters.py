@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from synthesis.contracts import Attempt, CallError, CallResult, Message, Reward, TrajectoryStep
+from synthesis.contracts import Attempt, CallError, CallResult, Message, OutsideChange, Reward, TrajectoryStep, Verdict
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
 from synthesis.stages import StageSettings
@@ -101,6 +101,15 @@ def test_a_good_attempt_comes_back_as_it_is(sandbox: Sandbox) -> None:
 )
 def test_each_filter_gives_its_reason(sandbox: Sandbox, name: str, changes: dict[str, Any]) -> None:
     assert reason(sandbox, attempt(**changes)).reason == name
+
+
+def test_a_reward_of_zero_names_the_frame_and_the_checks(sandbox: Sandbox) -> None:
+    places = [OutsideChange(path=f"/boxes/B-{number}/open", kind="changed") for number in range(1, 5)]
+    judged = reward(0).model_copy(update={"outside": tuple(places), "verdicts": (Verdict(passed=False),)})
+    said = str(reason(sandbox, attempt(outcome="failed", reward=judged)))
+    assert said.startswith("It earned 0; kept from 1. The task's frame made it 0, because it does not allow to change")
+    assert "“/boxes/B-1/open”, “/boxes/B-2/open”, “/boxes/B-3/open” and 1 more." in said
+    assert "Not passed: check 1" in said
 
 
 def test_what_a_tool_refused_is_no_invalid_format(sandbox: Sandbox) -> None:

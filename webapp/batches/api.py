@@ -14,8 +14,11 @@ from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from webapp.batches import queries, services
 from webapp.batches.attempt_lines import AttemptQuery, BatchAttemptOut
+from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch.estimate import estimate
-from webapp.batches.models import Batch, BatchItem, LLMCall
+from webapp.batches.launch.readiness import check_readiness
+from webapp.batches.launch.schemas import DryRunOut, EstimateOut, ReadinessOut
+from webapp.batches.models import Batch, BatchItem, BatchState, LLMCall
 from webapp.batches.pages import filters
 from webapp.batches.schemas import (
     BatchIn,
@@ -27,7 +30,6 @@ from webapp.batches.schemas import (
     CallQuery,
     CloneIn,
     CloneOut,
-    EstimateOut,
     FailureOut,
     ItemLine,
     ItemOut,
@@ -63,6 +65,7 @@ def whole(pk: int) -> dict[str, Any]:
         | named
         | {
             "settings": batch.settings,
+            "worked_seconds": None if batch.state == BatchState.RUNNING else worked_seconds(batch),
             "items": queries.item_counts(pk),
             "stages": queries.counts(pk),
         }
@@ -96,12 +99,14 @@ def create_batch(request: HttpRequest, body: BatchIn) -> Any:
     return Status(202, whole(batch.pk))
 
 
-@router.post("/batches/dry_run", auth=needs("synthesise"), response=EstimateOut)
+@router.post("/batches/dry_run", auth=needs("synthesise"), response=DryRunOut)
 def estimate_batch(request: HttpRequest, body: BatchIn) -> Any:
-    """What the batch would take, as ranges, and the first prompt of one item. Nothing is sent and nothing is stored."""
+    """What the batch would take, as ranges, the first prompt of one item, and which items would be refused. Nothing is
+    sent and nothing is stored."""
     specs = body.specs()
     settings = services.allowed(person(request), settings_of(body.settings), len(specs))
-    return estimate(specs, settings, PIPELINE)
+    told = EstimateOut.from_orm(estimate(specs, settings, PIPELINE)).model_dump()
+    return told | {"readiness": ReadinessOut.from_orm(check_readiness(specs, settings)).model_dump()}
 
 
 @router.get("/batches/limits", auth=needs("read"), response=LimitsOut)
@@ -223,9 +228,11 @@ def keep_duplicate(request: HttpRequest, pk: Id) -> Any:
 @router.post("/batches/{pk}/clone", auth=needs("synthesise"), response={202: CloneOut})
 @idempotent
 def clone_batch(request: HttpRequest, pk: Id, body: CloneIn) -> Any:
-    """The same themes once more, with other settings. Calls whose content is the same are not made again."""
+    """The same items once more, or some of them, with other settings. Calls whose content is the same are not made
+    again."""
     before = BatchSettings.model_validate(find(pk).settings)
     settings = settings_of(body.settings, before)
-    clone = services.clone_batch(person(request), pk, settings, PIPELINE, name=body.name, start=body.start)
+    chosen: dict[str, Any] = {"name": body.name, "items": body.items, "start": body.start}
+    clone = services.clone_batch(person(request), pk, settings, PIPELINE, **chosen)
     after = BatchSettings.model_validate(clone.settings)
     return Status(202, whole(clone.pk) | {"differences": difference(before, after)})

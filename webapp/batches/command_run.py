@@ -14,6 +14,7 @@ from django.db.models.fields.json import KT
 from synthesis.scripted.detection import ItemEnding, caught, seen
 from synthesis.scripted.planted import planted
 from webapp.batches.engine.item import AMENDS
+from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.models import (
     AttemptRole,
     Batch,
@@ -86,7 +87,7 @@ def report(batch: Batch) -> dict[str, Any]:
         "replayed_calls": used["replayed"] or 0,
         "cost": batch.spent,
         "unpriced_calls": batch.unpriced,
-        "seconds": _seconds(batch),
+        "seconds": round(worked_seconds(batch) or 0.0, 3),
     }
 
 
@@ -111,12 +112,6 @@ def _attempts(batch: Batch) -> dict[str, Any]:
         "attempts_not_kept": {reason or "deleted": count for reason, count in gone},
         "pass_at_k": mean_pass_at(solver),
     }
-
-
-def _seconds(batch: Batch) -> float:
-    if batch.started_at is None or batch.finished_at is None:
-        return 0.0
-    return round((batch.finished_at - batch.started_at).total_seconds(), 3)
 
 
 def endings(batch: Batch) -> list[BatchItem]:

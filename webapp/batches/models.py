@@ -85,6 +85,20 @@ class BatchLane(models.Model):
     """It has looked for work for the last time, though its job has not ended yet."""
 
 
+class BatchShift(models.Model):
+    """One attempt of a lane's job: from when to when it worked on the batch. At `seen_at` it last noted that it was
+    there, or it ended."""
+
+    batch = models.ForeignKey(Batch, on_delete=models.CASCADE, related_name="shifts")
+    job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="+")
+    attempt = models.PositiveIntegerField()
+    began_at = models.DateTimeField()
+    seen_at = models.DateTimeField()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["job", "attempt"], name="batchshift_unique")]
+
+
 class ItemState(models.TextChoices):
     WAITING = "waiting"
     RUNNING = "running"

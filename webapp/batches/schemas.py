@@ -96,11 +96,13 @@ class BatchIn(BodyIn):
 
 
 class CloneIn(BodyIn):
-    """`settings` holds only what is to be different."""
+    """`settings` holds only what is to be different. `items` are ids of items of the level `theme` that the batch began
+    with; without it, all of them are taken."""
 
-    model_config = ConfigDict(json_schema_extra={"examples": [{"settings": {"seed": 8}}]})
+    model_config = ConfigDict(json_schema_extra={"examples": [{"settings": {"seed": 8}, "items": [1, 2]}]})
 
     name: ShortText = ""
+    items: Annotated[list[Id] | None, Field(min_length=1, max_length=MOST_THEMES)] = None
     settings: dict[str, Any] = {}
     start: bool = True
 
@@ -203,9 +205,11 @@ class StageCountOut(Schema):
 
 
 class BatchOut(BatchLine):
-    """`items` counts by level and state; `stages` is the funnel."""
+    """`items` counts by level and state; `stages` is the funnel. `worked_seconds` counts the time in which a worker was
+    at it, without pauses; null while it runs."""
 
     settings: Json
+    worked_seconds: float | None
     items: dict[str, dict[str, int]]
     stages: list[StageCountOut]
 
@@ -355,44 +359,3 @@ class FailureOut(Schema):
     item: int
     message: str
     call_key: str
-
-
-class BoundsOut(Schema):
-    """A range: its low and its high end."""
-
-    low: float
-    high: float
-
-
-class EstimateLineOut(Schema):
-    """`seen` calls of the past were looked at; with 0 the numbers are assumptions. Of the offline provider's calls only
-    number and prompts are taken for another model. `cost` null: a price is unknown."""
-
-    role: str
-    stage: str
-    model: str
-    calls: BoundsOut
-    prompt_tokens: BoundsOut
-    completion_tokens: BoundsOut
-    seconds: BoundsOut
-    cost: BoundsOut | None
-    seen: int
-
-
-class EstimateOut(Schema):
-    """Ranges: the low end is a lean batch that keeps as few items as earlier ones let expect, the high end one that
-    keeps every item, which are then `items` by level. `rests_on` says in words where they come from. `sample` is the
-    first call that one item would make. `cost` null: nobody has said what the `unpriced` models cost."""
-
-    themes: int
-    items: dict[str, int]
-    calls: BoundsOut
-    prompt_tokens: BoundsOut
-    completion_tokens: BoundsOut
-    cost: BoundsOut | None
-    unpriced: list[str]
-    seconds: BoundsOut
-    rests_on: str
-    lines: list[EstimateLineOut]
-    sample: Json
-    note: str

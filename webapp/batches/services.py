@@ -312,11 +312,23 @@ def keep_duplicate(user: Any, pk: int, item: int, pipeline: Pipeline) -> None:
 
 
 def clone_batch(
-    user: Any, pk: int, settings: BatchSettings, pipeline: Pipeline, *, name: str = "", start: bool = True
+    user: Any,
+    pk: int,
+    settings: BatchSettings,
+    pipeline: Pipeline,
+    *,
+    name: str = "",
+    items: Collection[int] | None = None,
+    start: bool = True,
 ) -> Batch:
-    """A new batch over the same themes with other settings. Raises InputError, Batch.DoesNotExist."""
+    """A new batch with other settings over the items that another began with: all of them, or those with the numbers
+    `items`. Raises InputError, Batch.DoesNotExist."""
     origin = Batch.objects.get(pk=pk)
     rows = origin.items.filter(level="theme").order_by("position", "id")
+    if items is not None:
+        if gone := set(items) - set(rows.values_list("pk", flat=True)):
+            raise InputError(f"Batch {pk} did not begin with item {min(gone)}. List its items of the level theme.")
+        rows = rows.filter(pk__in=items)
     specs = [ItemSpec.model_validate(spec) for spec in rows.values_list("spec", flat=True)]
     called = name or f"{origin.name} (again)"
     return create_batch(user, called, specs, settings, pipeline, start=start, cloned_from=origin)

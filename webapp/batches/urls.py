@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.batches.launch import gaps, launch_views, prompt_trials
+from webapp.batches.launch import clone_views, gaps, launch_views, prompt_trials
 from webapp.batches.pages import action_views, batch_views, provenance_views
 from webapp.batches.yields import yield_views
 
@@ -17,9 +17,10 @@ urlpatterns: list[URLPattern] = [
     path("made/", provenance_views.made, name="made"),
     path("limits/", launch_views.limits, name="limits"),
     path("selected/<slug:act>/", action_views.bulk, name="bulk"),
-    path("<int:pk>/clone/", launch_views.clone, name="clone"),
-    path("<int:pk>/clone/estimate/", launch_views.clone_estimate, name="clone_estimate"),
-    path("<int:pk>/clone/differences/", launch_views.clone_differences, name="clone_differences"),
+    path("<int:pk>/clone/", clone_views.clone, name="clone"),
+    path("<int:pk>/clone/estimate/", clone_views.clone_estimate, name="clone_estimate"),
+    path("<int:pk>/clone/readiness/", clone_views.clone_readiness, name="clone_readiness"),
+    path("<int:pk>/clone/differences/", clone_views.clone_differences, name="clone_differences"),
     path("<int:pk>/", batch_views.batch, name="batch"),
     path("<int:pk>/yield/", yield_views.batch_yield, name="yield"),
     path("<int:pk>/yield/read/", yield_views.read_yield, name="read_yield"),

@@ -100,3 +100,31 @@ def test_a_batch_with_a_capable_model_lay_inside(real_data: Path) -> None:
 
 def _tokens(value: Any) -> int:
     return len(json.dumps(value)) // CHARACTERS_A_TOKEN
+
+
+def test_the_likely_range_is_one_that_a_person_can_use_and_mostly_holds() -> None:
+    items = recorded()
+    keys = sorted({item.theme for item in items})
+    held, widths = [], []
+    for key in keys:
+        Batch.objects.all().delete()
+        LLMCall.objects.all().delete()
+        keep((item for item in items if item.theme != key), SETTINGS)
+        told, real = estimated({key}), total(item for item in items if item.theme == key)
+        for name in FIGURES:
+            likely, ends = told.likely[name], getattr(told, name)
+            assert ends.low <= likely.low <= likely.typical <= likely.high <= ends.high
+            held.append(likely.low <= real[name] <= likely.high)
+            widths.append(likely.high / likely.low)
+    assert sum(held) / len(held) >= 0.6, held
+    assert max(widths) < 6, widths
+
+
+def test_without_a_history_the_typical_value_is_of_the_right_size() -> None:
+    items = recorded()
+    keys = {item.theme for item in items}
+    told, real = estimated(keys), total(items)
+    assert told.likely["calls"].high / told.likely["calls"].low < 3
+    assert 1 / 2 < told.likely["calls"].typical / real["calls"] < 2
+    again = estimated(keys)
+    assert again.likely == told.likely, "the same every time"

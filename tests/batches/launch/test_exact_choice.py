@@ -55,12 +55,12 @@ def test_a_theme_is_grown_from_its_page_and_from_its_row(researcher: Client, the
     assert (fields.get("bundled"), fields["themes_ids"], fields.get("use_themes")) == (None, [str(box.pk)], None)
     page = markup(researcher.get(there))
     assert '<label class="chip set">' in page
-    assert "The scripted provider refuses 1 of what is picked" in page
+    assert "all items will be refused" in page
     part = markup(researcher.post(f"{NEW}estimate/", fields, headers=HTMX))
     assert "<b>1</b> environment," in part
     assert "1 of the chosen themes" in part
     for sent, said in (
-        (fields, "refuses 1 of what is picked"),
+        (fields, "The only item will be refused:</b> Box desk."),
         (filled(researcher, NEW), "Ready to start as it stands"),
     ):
         assert said in markup(researcher.post(f"{NEW}readiness/", sent, headers=HTMX))

@@ -286,4 +286,4 @@ def test_an_unknown_price_is_said_and_never_nothing(researcher: Client) -> None:
     assert "may reach the cap of 0.5" in part
     refused = fields | {f"model_{role}": SCRIPTED for role in ROLES}
     part = markup(researcher.post("/batches/new/estimate/", refused, headers=headers))
-    assert "1 of these is no bundled theme" in part
+    assert "No item can run; all will be refused: Desk. The scripted provider plays author" in part

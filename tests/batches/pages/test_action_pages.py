@@ -18,8 +18,9 @@ from tests.fixtures.llm import llm_server
 from tests.fixtures.markup import markup
 from webapp.accounts.models import AuditEntry
 from webapp.batches import services
-from webapp.batches.models import Batch, BatchItem
+from webapp.batches.models import Batch, BatchItem, BatchStageCount
 from webapp.batches.pages import progress
+from webapp.batches.pages.time_left import TimeLeft, time_left
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ACTS = ("start", "pause", "resume", "cancel", "retry", "take-up", "raise")
@@ -164,19 +165,23 @@ def test_the_live_part_asks_again_while_something_can_change() -> None:
     assert len(ids) == len(set(ids))
 
 
-def test_time_left_is_said_only_where_every_stage_is_known() -> None:
+def test_time_left_takes_a_stage_that_nothing_was_through_from_earlier_batches() -> None:
     settings = settings_at("http://127.0.0.1:9/v1").stages.model_copy(update={"scenarios": 2, "tasks": 3})
+    earlier, batch = (Batch.objects.create(name=name) for name in ("Earlier", "Now"))
     names = [stage.name for stage in TABLE.stages]
     lines = [progress.StageLine(name, kept=2, seconds=4.0) for name in (*names, "save")]
     open_task = {("task", "audit"): {"waiting": 1, "running": 1}}
     # audit and save of the task, then rollout, filter and save of its trajectory: 2 s each
-    assert progress.time_left(lines, open_task, TABLE, settings) == (2 * 5 * 2.0, "")
+    assert time_left(batch, lines, open_task, TABLE, settings) == TimeLeft(2 * 5 * 2.0)
     open_theme = {("theme", "assess"): {"waiting": 1}}
     tasks = 3 * (3 + 3)
-    assert progress.time_left(lines, open_theme, TABLE, settings) == ((2 + 2 * (2 + tasks)) * 2.0, "")
-    unseen = [line for line in lines if line.name != "filter"]
-    assert progress.time_left(unseen, open_theme, TABLE, settings) == (None, "filter")
-    assert progress.time_left(lines, {}, TABLE, settings) == (0.0, "")
+    assert time_left(batch, lines, open_theme, TABLE, settings) == TimeLeft((2 + 2 * (2 + tasks)) * 2.0)
+    seen = [line for line in lines if line.name != "filter"] + [progress.StageLine("filter")]
+    without = (2 + 2 * (2 + 3 * (3 + 2))) * 2.0
+    assert time_left(batch, seen, open_theme, TABLE, settings) == TimeLeft(without, unseen=("filter",))
+    BatchStageCount.objects.create(batch=earlier, stage="filter", state="kept", count=4, seconds=12.0)
+    assert time_left(batch, seen, open_theme, TABLE, settings) == TimeLeft(without + 2 * 3 * 3.0, earlier=True)
+    assert time_left(batch, lines, {}, TABLE, settings) == TimeLeft(0.0)
 
 
 def test_a_draft_is_started_by_its_page_and_says_that_nothing_is_spent() -> None:

@@ -157,7 +157,9 @@ def _begin(batch: int, wishes: list[BeginCall], bodies: dict[str, Body], known: 
 
 def _again(keys: list[str]) -> None:
     if keys:
-        LLMCall.objects.filter(key__in=keys).update(open=F("open") + 1, requests=F("requests") + 1)
+        LLMCall.objects.filter(key__in=keys).update(
+            open=F("open") + 1, requests=F("requests") + 1, updated_at=timezone.now()
+        )
 
 
 def _keep(wishes: list[KeepCall], bodies: dict[str, Body]) -> None:

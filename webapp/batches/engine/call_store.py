@@ -50,6 +50,8 @@ class CallWriter:
         self.meter = meter
         self.before = meter.spent
         self.paid = 0.0
+        self.tell_change: Callable[[], None] = lambda: None
+        """Called once calls were sent, answered or given up."""
 
     async def do(self, wish: Wish) -> Any:
         return await self.gathered.do(wish)
@@ -74,6 +76,7 @@ class CallWriter:
             if spent is not None:
                 self.paid += sum((keep.cost or 0.0) + keep.assumed for keep in keeps)
                 self.meter.elsewhere = max(0.0, spent - self.before - self.paid)
+                self.tell_change()
             return [_answer(wish, replies, kept, refused) for wish in wishes]
         finally:
             connection.close()

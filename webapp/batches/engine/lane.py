@@ -26,6 +26,7 @@ from webapp.batches.engine.item import BatchStopped, EndpointAway, LaneContext, 
 from webapp.batches.engine.item_state import OPEN, StageEnding
 from webapp.batches.engine.lane_jobs import carry_on, finish, lane_lost, stand_still
 from webapp.batches.engine.results import end_items
+from webapp.batches.engine.shifts import begin_shift, extend_shift
 from webapp.batches.engine.write_batcher import AWAY, WriteBatcher
 from webapp.batches.models import Batch, BatchItem, BatchLane, BatchState, ItemState
 from webapp.batches.spec import BatchSettings
@@ -43,6 +44,8 @@ SAVERS = 2
 LOOK_SECONDS = 0.5
 CAST_LOOKS = 6
 """At each so manieth look it is seen whether endpoints were changed or deleted."""
+SHIFT_LOOKS = 6
+"""At each so manieth look it is noted that the lane is still there."""
 TELL_SECONDS = 0.3
 STOPPED = "Its job was stopped. Resume it to go on."
 GRACE_SECONDS = 20.0
@@ -76,6 +79,7 @@ def run_lane(sandbox: Sandbox, context: JobContext, pipeline: Pipeline) -> dict[
         item_state.release(claim)  # what an earlier attempt of this job held
         BatchLane.objects.filter(job_id=context.job_id).update(over=False)
         if batch.state == BatchState.RUNNING:
+            begin_shift(claim, batch.pk)
             settings = BatchSettings.model_validate(batch.settings)
             _work(sandbox, context, pipeline, batch, claim, settings, cast(settings))
         carry_on(batch.pk, context.job_id)
@@ -160,7 +164,7 @@ def _work(
 
 async def _run(lane: Lane) -> None:
     shared = lane.shared
-    shared.told = lane.tell
+    shared.told = shared.writer.tell_change = lane.tell
     watch = asyncio.create_task(_watch(lane))
     until = time.monotonic() + LANE_SHARE * settings.JOB_LIMIT_SECONDS
     try:
@@ -181,6 +185,7 @@ async def _run(lane: Lane) -> None:
             await shared.writer.gathered.drain()
             await shared.endings.drain()
             await shared.write(item_state.release, shared.claim)
+            await shared.write(extend_shift, shared.claim)
             await shared.write(lane.throttle.close)
     if lane.fault is not None:
         raise lane.fault
@@ -295,6 +300,8 @@ async def _watch(lane: Lane) -> None:
             if state != BatchState.RUNNING:
                 shared.stop.set()
             await shared.write(_progress, shared.claim, shared.batch)
+            if look % SHIFT_LOOKS == 0:
+                await shared.write(extend_shift, shared.claim)
         except Cancelled:
             lane.cancelled = True
             shared.stop.set()

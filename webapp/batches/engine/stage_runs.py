@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import F
+from django.db.models.functions import Now
 
 from synthesis.contracts import Usage
 from synthesis.formats.values import clean
@@ -81,7 +82,8 @@ def note_used(claim: JobClaim, item: int, ended: EndedStage) -> None:
     """Count what a stage used that was broken off: it begins again, and finds those replies stored."""
     with transaction.atomic():
         mine = BatchItem.objects.filter(pk=item, job_id=claim.row, claim=claim.number, state=ItemState.RUNNING)
-        if mine.update(cost=F("cost") + ended.cost, seconds=F("seconds") + ended.seconds):
+        more = {"cost": F("cost") + ended.cost, "seconds": F("seconds") + ended.seconds}
+        if mine.update(**more, updated_at=Now()):  # what is under way since then is counted from here on
             used = Counter({"count": 0, **_used(ended)})
             batch = mine.values_list("batch_id", flat=True).get()
             _count(batch, ended.stage, str(ended.state), "", used)
@@ -90,7 +92,8 @@ def note_used(claim: JobClaim, item: int, ended: EndedStage) -> None:
 def note_barrier_used(batch: int, used: Mapping[int, EndedStage]) -> None:
     """Count what a judge was asked at a barrier of items that it then wrote no run of. Within a transaction."""
     for item, ended in sorted(used.items()):
-        BatchItem.objects.filter(pk=item).update(cost=F("cost") + ended.cost, seconds=F("seconds") + ended.seconds)
+        more = {"cost": F("cost") + ended.cost, "seconds": F("seconds") + ended.seconds}
+        BatchItem.objects.filter(pk=item).update(**more, updated_at=Now())
         _count(batch, ended.stage, str(StageState.KEPT), "", Counter({"count": 0, **_used(ended)}))
 
 

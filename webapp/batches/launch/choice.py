@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from django.db.models import Q, QuerySet
@@ -10,11 +10,10 @@ from django.db.models import Q, QuerySet
 from synthesis.errors import InputError
 from synthesis.scripted import themes as bundled_themes
 from synthesis.stages import ItemSpec
-from synthesis.themes.keys import theme_of
 from webapp.batches.launch.task_files import TaskLine
 from webapp.batches.models import Batch
 from webapp.batches.services import of_environment, of_text, of_theme
-from webapp.batches.spec import MOST_THEMES, ROLES, SCRIPTED, BatchSettings
+from webapp.batches.spec import MOST_THEMES
 from webapp.environments.models import Environment, Version
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.taxonomy.former import present_node
@@ -156,25 +155,10 @@ def add_tasks(chosen: ChosenItems, entries: Iterable[TaskLine], source: str, mos
     return chosen.add("tasks of the file", specs)
 
 
-def of_batch(batch: Batch) -> ChosenItems:
-    """The items that another batch began with."""
+def of_batch(batch: Batch, items: Collection[int] | None = None) -> ChosenItems:
+    """The items that another batch began with: all of them, or these."""
     rows = batch.items.filter(level="theme").order_by("position", "id")
+    rows = rows if items is None else rows.filter(pk__in=items)
     chosen = ChosenItems()
     chosen.add(f"items of batch {batch.pk}", map(ItemSpec.model_validate, rows.values_list("spec", flat=True)))
     return chosen
-
-
-def unwritten(specs: Iterable[ItemSpec], settings: BatchSettings) -> int:
-    """How many of these items the scripted provider has nothing written for, where it plays a role."""
-    if all(settings.models.get(role, SCRIPTED) != SCRIPTED for role in ROLES):
-        return 0
-    known = {draft.key for draft in bundled_themes()}
-    return sum(theme_of(spec.key) not in known for spec in specs)
-
-
-def unwritten_rows(picked: Mapping[str, Sequence[tuple[int, str]]]) -> int:
-    """How many of the rows that were picked one by one the scripted provider has nothing written for: kept themes, and
-    environments that were not grown from a bundled one."""
-    chosen = {name: [pk for pk, _ in rows] for name, rows in picked.items()}
-    grown = Environment.objects.filter(pk__in=chosen["environments_ids"], source=SCRIPTED)
-    return sum(map(len, chosen.values())) - (grown.count() if chosen["environments_ids"] else 0)

@@ -1,6 +1,7 @@
 """Estimate of a batch before it starts: ranges of calls, tokens, cost and time, and one item's first prompt.
 
-The low end is a lean batch that keeps as few items as earlier ones, the high end one of which every item is kept. What
+The low end is a lean batch that keeps as few items as earlier ones, the high end one of which every item is kept; what
+is likely lies between them (`likely.py`). What
 items of a stage asked for is taken from earlier batches (`usage_history.py`); where there are none yet, from
 `assumed_usage.py`.
 """
@@ -26,8 +27,17 @@ from synthesis.runtime import default_sandbox
 from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
 from synthesis.themes.keys import theme_of
 from webapp.batches.engine.cast import Cast, cast, lanes_of, with_defaults
-from webapp.batches.launch.assumed_usage import AssumedUsage, assumed, assumed_share
+from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, assumed, assumed_share
 from webapp.batches.launch.bounds import NOTHING, Bounds, total
+from webapp.batches.launch.likely import (
+    CallFigures,
+    KeptShare,
+    LevelLines,
+    LikelyRange,
+    Row,
+    draw_likely,
+    place_between,
+)
 from webapp.batches.launch.usage_history import History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
@@ -64,6 +74,8 @@ class Estimate:
     rests_on: str = ""
     sample: dict[str, Any] | None = None
     note: str = ""
+    likely: dict[str, LikelyRange] = field(default_factory=dict)
+    """By figure, the typical value and the range that four of five batches fall into; other figures are its ends."""
 
     @property
     def calls(self) -> Bounds:
@@ -107,9 +119,13 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
     before = History(settings.stages, len(specs))
     lines: dict[tuple[str, str], EstimateLine] = {}
     rows: list[tuple[str, Bounds, Bounds]] = []
-    for wish in _wishes(specs, settings.stages, items, pipeline, _shares(before, played, len(specs))):
-        one = [_line(place, wish, guess, before, played) for place, guess in wish.asks.items()]
+    levels: list[LevelLines] = []
+    shares = _shares(before, played, len(specs))
+    for wish in _wishes(specs, settings.stages, items, pipeline, shares):
+        figures = [_find_figures(place, wish, guess, before, played) for place, guess in wish.asks.items()]
+        one = [_line(role, figure) for (role, _), figure in zip(wish.asks, figures, strict=True)]
         rows.append((wish.level, wish.items, total([_in_row(line) for line in one])))
+        levels.append(LevelLines(wish.level, round(wish.items.high), figures))
         for line in one:
             place = line.role, line.stage
             many = _times(line, wish.items)
@@ -117,7 +133,39 @@ def estimate(specs: Sequence[ItemSpec], settings: BatchSettings, pipeline: Pipel
     whole = [_priced(line, played.prices) for line in lines.values()]
     sample, note = sample_prompt(specs[0], settings, pipeline) if specs else (None, "")
     del items["talk"]
-    return Estimate(len(specs), items, whole, _time(whole, rows, settings, played), rests_on(whole), sample, note)
+    room = _find_room(settings, played)
+    likely = draw_likely(
+        levels,
+        _kept_shares(specs, settings.stages, pipeline, shares),
+        played.prices,
+        SIDE_BY_SIDE,
+        lambda seconds, begun: _last(seconds, begun, room),
+    )
+    times = _time(whole, rows, room)
+    return Estimate(len(specs), items, whole, times, rests_on(whole), sample, note, likely)
+
+
+def _kept_shares(
+    specs: Sequence[ItemSpec], stages: StageSettings, pipeline: Pipeline, shares: Mapping[str, Bounds]
+) -> dict[str, KeptShare]:
+    """By level, the share of items that goes on; where it mostly lies is the middle of what earlier batches tell."""
+    sure = _sure_share(specs, stages, pipeline)
+    known: dict[str, KeptShare] = {}
+    for level in LEVELS:
+        ends = shares[level]
+        typical = KEPT if ends == assumed_share(len(specs)) else (ends.low + ends.high) / 2
+        known[level] = KeptShare(ends, place_between(typical, ends), sure if level == "theme" else 0.0)
+    return known
+
+
+def _sure_share(specs: Sequence[ItemSpec], stages: StageSettings, pipeline: Pipeline) -> float:
+    """An environment that is there and is not assessed again always goes on."""
+    there = [spec for spec in specs if spec.environment is not None]
+    return (len(there) - _count_assessed(there, stages, pipeline)) / max(1, len(specs))
+
+
+def _count_assessed(there: Sequence[ItemSpec], stages: StageSettings, pipeline: Pipeline) -> int:
+    return sum(any(stage.name == "assess" for stage in pipeline.path("theme", stages, spec)) for spec in there)
 
 
 def rests_on(lines: Sequence[EstimateLine]) -> str:
@@ -149,7 +197,7 @@ def _wishes(
     """All that is to be made; a level may come more than once."""
     there = [spec for spec in specs if spec.environment is not None]
     texts = sum(bool(spec.text) for spec in specs)
-    again = sum(any(stage.name == "assess" for stage in pipeline.path("theme", stages, spec)) for spec in there)
+    again = _count_assessed(there, stages, pipeline)
     kinds = (
         ("theme", "theme", False, False, len(specs) - texts - len(there)),
         ("theme", "theme", True, False, texts),
@@ -159,8 +207,7 @@ def _wishes(
         ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
         ("trajectory", "trajectory", False, True, items["talk"]),
     )
-    # An environment that is there and is not assessed again always goes on.
-    sure = (len(there) - again) / max(1, len(specs))
+    sure = _sure_share(specs, stages, pipeline)
     reached = {"theme": 1.0}
     for above, level in pairwise(LEVELS):
         low = shares[above].low
@@ -174,17 +221,30 @@ def _wishes(
     ]
 
 
-def _line(place: tuple[str, str], wish: LevelWish, guess: AssumedUsage, before: History, played: Cast) -> EstimateLine:
+def _find_figures(
+    place: tuple[str, str], wish: LevelWish, guess: AssumedUsage, before: History, played: Cast
+) -> CallFigures:
     """Of one item. Of the offline provider's calls only number and prompts say something about another model."""
     model = played.names[place[0]]
     past = before.of(*place, model)
     told = past if past and not (past.scripted and model != SCRIPTED) else None
     assumed_calls = guess.calls.times(wish.kept.low if guess.late else 1.0, 1.0)
-    calls = past.calls if past and past.calls else assumed_calls
-    prompt = calls.by(past.prompt if past else guess.prompt)
-    completion = calls.by(told.completion if told else guess.completion)
-    seconds = NOTHING if model == SCRIPTED else calls.by(told.seconds if told else guess.seconds)
-    return EstimateLine(*place, model, calls, prompt, completion, seconds, None, past.count if past else 0)
+    return CallFigures(
+        model,
+        place[1],
+        past.count if past else 0,
+        past.calls if past and past.calls else assumed_calls,
+        past.prompt if past else guess.prompt,
+        told.completion if told else guess.completion,
+        NOTHING if model == SCRIPTED else told.seconds if told else guess.seconds,
+        past.mean_calls if past else None,
+    )
+
+
+def _line(role: str, one: CallFigures) -> EstimateLine:
+    """Of one item."""
+    tokens = one.calls.by(one.prompt), one.calls.by(one.completion)
+    return EstimateLine(role, one.stage, one.model, one.calls, *tokens, one.calls.by(one.seconds), None, one.seen)
 
 
 def _times(line: EstimateLine, items: Bounds) -> EstimateLine:
@@ -213,28 +273,41 @@ def _priced(line: EstimateLine, prices: Mapping[str, Price]) -> EstimateLine:
     return replace(line, cost=Bounds(low, high))
 
 
-def _time(
-    lines: Sequence[EstimateLine],
-    rows: Sequence[tuple[str, Bounds, Bounds]],
-    settings: BatchSettings,
-    played: Cast,
-) -> Bounds:
-    """Seconds, by what holds a batch up most: the endpoints, its items at once, or one item's calls in a row."""
-    lanes = lanes_of(settings)
-    requests = sum(endpoint.max_concurrency * lanes for endpoint in _endpoints(played.endpoints)) or 1
+def _time(lines: Sequence[EstimateLine], rows: Sequence[tuple[str, Bounds, Bounds]], room: BatchRoom) -> Bounds:
+    """Seconds at both ends."""
 
     def at(end: str) -> float:
         begun = [(level, getattr(items, end), getattr(row, end)) for level, items, row in rows]
-        longest = {level: 0.0 for level, _, _ in begun}
-        for level, items, row in begun:
-            longest[level] = max(longest[level], row if items >= 1 else 0.0)
-        return max(
-            sum(getattr(line.seconds, end) for line in lines) / requests,
-            sum(items * row for _, items, row in begun) / (settings.at_once * lanes),
-            sum(longest.values()),
-        )
+        return _last(sum(getattr(line.seconds, end) for line in lines), begun, room)
 
     return Bounds(at("low"), at("high"))
+
+
+@dataclass(frozen=True)
+class BatchRoom:
+    """Requests that endpoints take at once, and items that are worked on at once."""
+
+    requests: int
+    items: int
+
+
+def _find_room(settings: BatchSettings, played: Cast) -> BatchRoom:
+    lanes = lanes_of(settings)
+    requests = sum(endpoint.max_concurrency * lanes for endpoint in _endpoints(played.endpoints)) or 1
+    return BatchRoom(requests, settings.at_once * lanes)
+
+
+def _last(seconds: float, rows: Sequence[Row], room: BatchRoom) -> float:
+    """Seconds that a batch lasts, by what holds it up most: the endpoints, its items at once, or one item's calls in a
+    row. `seconds` are those of all calls."""
+    longest = {level: 0.0 for level, _, _ in rows}
+    for level, items, row in rows:
+        longest[level] = max(longest[level], row if items >= 1 else 0.0)
+    return max(
+        seconds / room.requests,
+        sum(items * row for _, items, row in rows) / room.items,
+        sum(longest.values()),
+    )
 
 
 def _in_row(line: EstimateLine) -> Bounds:

@@ -1,27 +1,32 @@
-"""Views before a batch runs: a new one, a clone with changes, the dry run, annotators' limits."""
+"""Views before a batch runs: a new one, its dry run, annotators' limits; what the form of a clone shares with it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from django.contrib import messages
 from django.forms import BoundField
 from django.http import HttpRequest, HttpResponse
-from django.shortcuts import get_object_or_404, redirect, render
+from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access, takes_bytes
-from webapp.batches import queries, services
+from webapp.batches import services
+from webapp.batches.engine.cast import is_scripted, with_defaults
+from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
+from webapp.batches.launch.readiness import Readiness, check_readiness
+from webapp.batches.launch.shown_figures import describe_likely
 from webapp.batches.models import Batch
-from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel, differences
+from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import choices
@@ -56,7 +61,7 @@ def new(request: HttpRequest) -> HttpResponse:
                 request.user, form.cleaned_data["name"], specs, form.settings, PIPELINE, start=start
             )
 
-        if (answer := _launched(request, form, form.chosen, make)) is not None:
+        if (answer := launch_batch(request, form, form.chosen, make)) is not None:
             return answer
     return _new_page(request, form)
 
@@ -68,8 +73,8 @@ def new(request: HttpRequest) -> HttpResponse:
 def new_estimate(request: HttpRequest) -> HttpResponse:
     """The dry run of a form: its panel with htmx, else the whole page with it."""
     form = _new_form(request)
-    dry_run = _dry_run(request, form, form.chosen)
-    return _panel(request, dry_run) if wants_fragment(request) else _new_page(request, form, dry_run)
+    dry_run = describe_dry_run(request, form, form.chosen)
+    return render_dry_run(request, dry_run) if wants_fragment(request) else _new_page(request, form, dry_run)
 
 
 @takes_bytes(task_files.MOST_BYTES)
@@ -79,11 +84,7 @@ def new_estimate(request: HttpRequest) -> HttpResponse:
 def new_readiness(request: HttpRequest) -> HttpResponse:
     """Whether a batch could start from the form as it stands, as a part of its page."""
     form = _new_form(request)
-    if form.is_valid():
-        told = {"unwritten": choice.unwritten(form.chosen.specs.values(), form.settings)}
-    else:
-        told = {"missing": True}
-    return render(request, "batches/launch/readiness_said.html", told)
+    return render_readiness(request, form, form.chosen)
 
 
 @access("synthesise")
@@ -103,42 +104,6 @@ def matching(request: HttpRequest) -> HttpResponse:
 def typed_row(request: HttpRequest) -> HttpResponse:
     """The fields of another theme."""
     return render(request, "batches/launch/typed_theme.html", {"row": TypedRow()})
-
-
-@access("synthesise")
-@require_http_methods(["GET", "HEAD", "POST"])
-@never_cache
-def clone(request: HttpRequest, pk: int) -> HttpResponse:
-    """The same themes once more, with other settings."""
-    origin, form = _clone_form(request, pk)
-    if form.is_bound and form.is_valid():
-
-        def make(start: bool) -> Batch:
-            return services.clone_batch(
-                request.user, pk, form.settings, PIPELINE, name=form.cleaned_data["name"], start=start
-            )
-
-        if (answer := _launched(request, form, ChosenItems(), make)) is not None:
-            return answer
-    return _clone_page(request, origin, form)
-
-
-@access("synthesise")
-@require_POST
-@never_cache
-def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
-    origin, form = _clone_form(request, pk)
-    dry_run = _dry_run(request, form, choice.of_batch(origin))
-    return _panel(request, dry_run) if wants_fragment(request) else _clone_page(request, origin, form, dry_run)
-
-
-@access("synthesise")
-@require_POST
-@never_cache
-def clone_differences(request: HttpRequest, pk: int) -> HttpResponse:
-    """Where the form differs from the batch that is cloned, while it is filled in."""
-    origin, form = _clone_form(request, pk)
-    return render(request, "batches/launch/differences.html", _changed(origin, form) | {"origin": origin})
 
 
 @access("worker")
@@ -194,19 +159,12 @@ def _given(request: HttpRequest) -> dict[str, str]:
     return {name: value for name in names if (value := params.text(name))}
 
 
-def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, SettingsForm]:
-    origin = get_object_or_404(queries.batches(), pk=pk)
-    before = BatchSettings.model_validate(origin.settings)
-    data = request.POST if request.method == "POST" else None
-    return origin, SettingsForm(data, before=before, initial={"name": f"{origin.name} (again)"[:200]})
-
-
 def _limit(request: HttpRequest) -> Any:
     """The limits that hold for this person; None where none do."""
     return services.limits() if getattr(request.user, "role", "") in services.CAPPED_ROLES else None
 
 
-def _launched(
+def launch_batch(
     request: HttpRequest, form: SettingsForm, chosen: ChosenItems, make: Callable[[bool], Batch]
 ) -> HttpResponse | None:
     """To the batch's page, once however often the same form is sent; None where it may not be launched."""
@@ -232,7 +190,7 @@ def _first(notes: list[str]) -> str:
     return "; ".join(notes[:LEFT_OUT_SHOWN]) + (f"; and {more:,} more." if more > 0 else ".")
 
 
-def _dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> dict[str, Any]:
+def describe_dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> dict[str, Any]:
     """What the panel shows: an estimate, or why there is none."""
     if not form.is_valid():
         return {"faults": form.faults()}
@@ -248,9 +206,10 @@ def _dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> d
         "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
         "left_out": _first(chosen.left_out) if chosen.left_out else "",
         "unpriced": estimated.unpriced,
-        "unwritten": choice.unwritten(specs, settings),
+        "readiness": check_readiness(specs, settings),
         "all_scripted": all(line.model == SCRIPTED for line in estimated.lines),
         "cap": settings.cap,
+        "figures": describe_likely(estimated),
         "over_cap": settings.cap is not None and estimated.cost is not None and estimated.cost.high > settings.cap,
     }
 
@@ -260,19 +219,27 @@ def _level_word(level: str, count: int) -> str:
     return singular if count == 1 else plural
 
 
-def _panel(request: HttpRequest, dry_run: dict[str, Any]) -> HttpResponse:
+def render_dry_run(request: HttpRequest, dry_run: dict[str, Any]) -> HttpResponse:
     return render(request, "batches/launch/dry_run.html", {"dry_run": dry_run})
 
 
-def _changed(origin: Batch, form: SettingsForm) -> dict[str, Any]:
-    """Differences of a form from the batch that it clones, or that they cannot be told yet."""
+def check_form(form: SettingsForm, chosen: ChosenItems) -> Readiness | None:
+    """Whether the items that a form chooses can run; None if the form has faults, or chooses nothing."""
     if form.is_bound and not form.is_valid():
-        return {"unclear": True}
-    before = BatchSettings.model_validate(origin.settings)
-    return {"differences": differences(before, form.settings)}
+        return None
+    settings = with_defaults(form.settings)
+    if not chosen.specs and is_scripted(settings):
+        return None
+    return check_readiness(chosen.specs.values(), settings)
 
 
-def _shared(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
+def render_readiness(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> HttpResponse:
+    """The parts of a page that say whether its batch can run."""
+    context = {"readiness": check_form(form, chosen), "models": choices(), "anew": True}
+    return render(request, "batches/launch/readiness_parts.html", context)
+
+
+def build_form_context(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
     """What both forms show: settings by group, roles, limits."""
 
     def bound(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
@@ -304,10 +271,10 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
     _offer_filters(form)
     themes, environments = (_matching(form, what) for what in ("themes", "environments"))
     body = {"bundled": [draft.key for draft in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
-    shared = _shared(request, form)
+    shared = build_form_context(request, form)
     picked = {name: form.picked(name) for name in choice.PICKED}
     context = shared | {
-        "unwritten": choice.unwritten_rows(picked) if shared["scripted"] else 0,
+        "readiness": check_form(form, _choose_items(form)),
         "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
         "picked": picked,
         "themes_found": themes,
@@ -322,6 +289,26 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
         "dry_run": dry_run,
     }
     return render(request, "batches/new.html", context, status=422 if context["refused"] else 200)
+
+
+def _choose_items(form: LaunchForm) -> ChosenItems:
+    """The items that a form chooses, also before anything is sent. If no role is scripted, nothing needs to be read."""
+    if form.is_bound:
+        form.is_valid()
+        return form.chosen
+    chosen = ChosenItems()
+    if not is_scripted(with_defaults(form.settings)):
+        return chosen
+    chosen.add("bundled themes", choice.bundled(form["bundled"].value() or []))
+    with suppress(InputError):  # sending the form says what is wrong with a row
+        chosen.add("chosen themes", of_rows([pk for pk, _ in form.picked("themes_ids")]))
+    with suppress(InputError):
+        chosen.add("chosen environments", of_environments([pk for pk, _ in form.picked("environments_ids")]))
+    for what, add in (("themes", choice.add_themes), ("environments", choice.add_environments)):
+        wanted = _read_filter(form, what)
+        if form[f"use_{what}"].value() and wanted is not None:
+            add(chosen, wanted)
+    return chosen
 
 
 def _is_used(*fields: BoundField) -> bool:
@@ -342,20 +329,6 @@ def _offer_filters(form: LaunchForm) -> None:
         offer(form, name, options(rows, 50, first="any"))
 
 
-def _clone_page(
-    request: HttpRequest, origin: Batch, form: SettingsForm, dry_run: dict[str, Any] | None = None
-) -> HttpResponse:
-    body = {"settings": {"seed": form.settings.seed + 1}}
-    context = _shared(request, form) | _changed(origin, form)
-    context |= {
-        "origin": origin,
-        "items": origin.items.filter(level="theme").count(),
-        "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
-        "dry_run": dry_run,
-    }
-    return render(request, "batches/clone.html", context, status=422 if context["refused"] else 200)
-
-
 def _labels(wanted: Any) -> list[Node]:
     """Labels of the first level to choose from, with the one that is chosen."""
     rows = list(siblings(None)[:LISTED])
@@ -367,13 +340,18 @@ def _labels(wanted: Any) -> list[Node]:
 
 def _matching(form: LaunchForm, what: str) -> choice.Matching | None:
     """None where the filter cannot be understood."""
+    wanted = _read_filter(form, what)
+    like = choice.themes_like if what == "themes" else choice.environments_like
+    return choice.matching(like(wanted), wanted.most) if wanted is not None else None
+
+
+def _read_filter(form: LaunchForm, what: str) -> choice.RowFilter | None:
+    """The filter of a form, as it is handed out or sent; None if it has faults."""
     if form.is_bound and any(name.startswith(f"{what}_") and name not in choice.PICKED for name in form.errors):
         return None
     given = {name: form[f"{what}_{name}"].value() or "" for name in GIVEN if f"{what}_{name}" in form.fields}
     most, node = _number(given.pop("most")), _number(given.pop("node", None))
-    wanted = choice.RowFilter(**given, node=node or None, most=min(most or FILTERED, MOST_THEMES))
-    like = choice.themes_like if what == "themes" else choice.environments_like
-    return choice.matching(like(wanted), wanted.most)
+    return choice.RowFilter(**given, node=node or None, most=min(most or FILTERED, MOST_THEMES))
 
 
 def _number(text: Any) -> int:

@@ -59,6 +59,8 @@ class PastUsage:
     completion: Bounds
     seconds: Bounds
     scripted: bool
+    mean_calls: float | None = None
+    """Of an item that comes so far, those that were asked nothing counted in."""
 
 
 class History:
@@ -106,13 +108,14 @@ class History:
             return mean_bounds([getattr(item, figure) / item.calls for item in group], themes, self.themes)
 
         counted = [item for item in group if self._is_like(stage, item)]
-        calls = None
+        calls, mean = None, None
         if len(counted) >= LEAST_ITEMS:
             idle = len({item for item in self._paths[scripted] if item[1].count("/") == depth}) - len(group)
             figures = [item.calls * self._growth(stage, item) for item in counted]
+            mean = sum(figures) / (len(figures) + max(0, idle))
             calls = mean_bounds(figures, len({item.theme for item in counted}), self.themes, max(0, idle))
         count = sum(item.calls for item in group)
-        return PastUsage(count, calls, of_call("prompt"), of_call("completion"), of_call("seconds"), scripted)
+        return PastUsage(count, calls, of_call("prompt"), of_call("completion"), of_call("seconds"), scripted, mean)
 
     def _is_like(self, stage: str, item: ItemUsage) -> bool:
         if stage not in ("test_call", "check_call"):

@@ -13,9 +13,11 @@ from django.views.decorators.http import require_safe
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access, may
 from webapp.batches import queries, setting_labels
+from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
-from webapp.batches.pages import batch_list, descriptions, filters, progress
+from webapp.batches.pages import batch_list, descriptions, filters, progress, underway
+from webapp.batches.pages.failed_attempts import describe_attempts
 from webapp.batches.schemas import BatchQuery, CallQuery
 from webapp.batches.spec import BatchSettings
 from webapp.htmx import wants_fragment
@@ -57,6 +59,8 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
     settings = BatchSettings.model_validate(row.settings)
     waiting = progress.open_items(row.pk)
     lines = progress.funnel(queries.counts(row.pk), waiting, PIPELINE)
+    use = underway.read_use(underway.find_items_underway(row.pk, PIPELINE)) if waiting else []
+    underway.add_use(lines, use)
     counts = queries.item_counts(row.pk)
     lanes, levels = progress.lanes(row), progress.levels(counts)
     context = {
@@ -70,8 +74,10 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
         "nothing": row.state == BatchState.DONE and not any(ItemState.KEPT in level.states for level in levels),
         "queued": any(lane["job__state"] == "queued" for lane in lanes),
         "took": progress.took(row),
+        "worked": worked_seconds(row),
         "used": progress.used(lines),
         "pace": progress.pace(row, lines, waiting, PIPELINE, settings.stages),
+        "in_flight": underway.find_calls_in_flight(use),
         "lanes": lanes,
         "can": descriptions.actions(row, counts),
     }
@@ -123,8 +129,10 @@ def _items(request: HttpRequest, row: Batch) -> dict[str, Any]:
 def _calls(request: HttpRequest, row: Batch) -> dict[str, Any]:
     chosen = filters.call_filter(request.GET)
     asked = {name: getattr(chosen, name) for name in CallQuery.model_fields if hasattr(chosen, name)}
+    page = keyset(request, filters.calls(row.pk, chosen))
+    underway.mark_ages(page.rows)
     return {
-        "page": keyset(request, filters.calls(row.pk, chosen)),
+        "page": page,
         "readings": queries.readings(row.pk),
         "chosen": chosen,
         "choices": descriptions.call_choices(row.pk),
@@ -165,12 +173,14 @@ def item_context(pk: int) -> dict[str, Any]:
         "stages": [(run, setting_labels.STAGE_WORDS.get(run.stage, "")) for run in runs],
         "products": descriptions.products(row.level, product) or descriptions.tried(row),
         "provenance": descriptions.provenance_of(product),
-        "attempts": descriptions.attempts_of(row),
+        "attempts": describe_attempts(row, descriptions.attempts_of(row)),
         "below": [descriptions.item_row(child) for child in below[: descriptions.BELOW]],
         "more_below": len(below) > descriptions.BELOW,
         "fault": descriptions.call_by_key(row.call_key),
         "can": descriptions.item_actions(row, PIPELINE),
         "is_open": descriptions.is_open(row),
+        "under_way": next(iter(underway.read_use([row.pk])), None) if descriptions.is_open(row) else None,
+        "waiting_calls": underway.find_waiting_calls(row) if descriptions.is_open(row) else [],
     }
 
 
@@ -216,6 +226,7 @@ def output(request: HttpRequest, pk: int, stage: str) -> HttpResponse:
 def call(request: HttpRequest, pk: int) -> HttpResponse:
     rows = LLMCall.objects.select_related("batch", "item").defer("item__spec")
     row = get_object_or_404(rows, pk=pk)
+    underway.mark_ages([row])
     context = {
         "call": row,
         "batch": row.batch,

@@ -14,12 +14,15 @@ from typing import Any
 from django.db.models import Count
 from django.utils import timezone
 
-from synthesis.stages import LEVELS, Level, Pipeline, StageSettings
+from synthesis.stages import LEVELS, Pipeline, StageSettings
 from webapp.batches import queries
 from webapp.batches.engine.item_state import OPEN
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, ItemState, LLMCall, StageState
+from webapp.batches.pages.failed_attempts import reasons_by_item
+from webapp.batches.pages.time_left import time_left
 from webapp.batches.setting_labels import STAGE_WORDS
+from webapp.trajectories.failure_reason import FailureReason
 
 CALLS_LOOKED_AT = 1_000
 CALLS_WITHIN = timedelta(minutes=1)
@@ -64,6 +67,8 @@ class StageLine:
     completion_tokens: int = 0
     cost: float = 0.0
     unpriced: int = 0
+    underway: int = 0
+    """Of the requests: those of items that are in the stage now."""
     bar: list[Bar] = field(default_factory=list)
     neck: str = ""
     """Points of the shape that narrows from what came in to what was kept."""
@@ -237,21 +242,24 @@ class Pace:
     calls_a_minute: float | None = None
     items_an_hour: float | None = None
     left: float | None = None
-    """Seconds until the end at most, at this pace."""
-    unknown: str = ""
-    """Why nobody can say how long it still takes: a stage that nothing has been through."""
+    """Seconds until the end at most, at this pace; at least, if `unseen` stages are not counted in."""
+    unseen: tuple[str, ...] = ()
+    """Stages that nothing has been through, neither here nor in an earlier batch."""
+    earlier: bool = False
+    """Whether the time of some stages is that of earlier batches."""
 
 
 def pace(batch: Batch, lines: Sequence[StageLine], waiting: Open, pipeline: Pipeline, settings: StageSettings) -> Pace:
     if batch.state != BatchState.RUNNING or batch.started_at is None:
         return Pace()
     running = sum(states.get(ItemState.RUNNING, 0) for states in waiting.values())
-    left, unknown = time_left(lines, waiting, pipeline, settings)
+    left = time_left(batch, lines, waiting, pipeline, settings)
     return Pace(
         _calls_a_minute(batch.pk),
         _items_an_hour(batch),
-        left / running if left is not None and running else None,
-        unknown,
+        left.seconds / running if left.seconds and running else None,
+        left.unseen,
+        left.earlier,
     )
 
 
@@ -276,52 +284,9 @@ def _items_an_hour(batch: Batch) -> float | None:
     return ended * 3600 / seconds
 
 
-def time_left(
-    lines: Sequence[StageLine], waiting: Open, pipeline: Pipeline, settings: StageSettings
-) -> tuple[float | None, str]:
-    """Seconds of work that are left if all that is open is kept, or the stage that nothing is known of yet."""
-    means = {line.name: line.mean for line in lines}
-    total = 0.0
-    try:
-        for level in LEVELS:
-            stages = {stage: sum(states.values()) for (at, stage), states in waiting.items() if at == level}
-            if stages:
-                below = _below(means, pipeline, level, settings)
-                total += sum((_work(means, pipeline, level, stage) + below) * n for stage, n in stages.items())
-    except LookupError as error:
-        return None, str(error.args[0])
-    return total, ""
-
-
-def _below(means: Mapping[str, float | None], pipeline: Pipeline, level: Level, settings: StageSettings) -> float:
-    """Seconds of all that a kept item of this level brings along."""
-    of_level: dict[str, float] = {}
-    for part in pipeline.parts(level, settings):
-        if part.level not in of_level:
-            of_level[part.level] = _work(means, pipeline, part.level) + _below(means, pipeline, part.level, settings)
-    return sum(of_level[part.level] for part in pipeline.parts(level, settings))
-
-
-def _work(means: Mapping[str, float | None], pipeline: Pipeline, level: Level, start: str = "") -> float:
-    """Seconds of an item's stages of its level, from `start` on. Raises LookupError with a stage nobody has seen."""
-    names = [stage.name for stage in pipeline.of(level) if stage.group is None]
-    every = [stage.name for stage in pipeline.of(level)]
-    if start in every:
-        names = [name for name in names if every.index(name) >= every.index(start)]
-    elif start:
-        names = []
-    total = 0.0
-    for name in [*names, SAVE]:
-        mean = means.get(name)
-        if mean is None:
-            raise LookupError(name)
-        total += mean
-    return total
-
-
 @dataclass(frozen=True)
 class BatchUsage:
-    """What a batch has used. Tokens are those of stages that have ended."""
+    """What a batch has used, stages under way included."""
 
     prompt_tokens: int
     completion_tokens: int
@@ -335,17 +300,20 @@ def used(lines: Iterable[StageLine]) -> BatchUsage:
 
 @dataclass(frozen=True)
 class FailureGroup:
-    """Failures of one kind with the call at fault, where there is one."""
+    """Failures of one kind with the call at fault, if there is one, and why the stored attempt of the first of them did
+    not solve its task."""
 
     failures: queries.Failures
     call: int | None
+    why: FailureReason | None = None
 
 
 def groups(batch: int) -> list[FailureGroup]:
     failures = queries.failures(batch)
     keys = [failure.call_key for failure in failures if failure.call_key]
     calls = dict(LLMCall.objects.filter(key__in=keys).values_list("key", "pk"))
-    return [FailureGroup(failure, calls.get(failure.call_key)) for failure in failures]
+    reasons = reasons_by_item(failure.item for failure in failures)
+    return [FailureGroup(failure, calls.get(failure.call_key), reasons.get(failure.item)) for failure in failures]
 
 
 def lanes(batch: Batch) -> list[dict[str, Any]]:

@@ -9,7 +9,9 @@ from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from synthesis.scripted import themes
 from webapp.batches.command_run import endings, planted_report, report, work_off
+from webapp.batches.engine.cast import with_defaults
 from webapp.batches.engine.theme_source import of_environments, of_rows
+from webapp.batches.launch.readiness import check_readiness
 from webapp.batches.models import BatchState
 from webapp.batches.schemas import settings_of
 from webapp.batches.services import create_batch, of_theme, resume_batch
@@ -70,7 +72,13 @@ class Command(BaseCommand):
         changes |= {"models": dict.fromkeys(ROLES, SCRIPTED), "embeddings": LOCAL} if options["demo"] else {}
         changes |= {"prompts": dict(map(_tried, options["prompt"]))} if options["prompt"] else {}
         name = options["name"] or ("Demo" if options["demo"] else "")
-        return create_batch(None, name, specs, settings_of(changes), PIPELINE)
+        settings = settings_of(changes)
+        readiness = check_readiness(specs, with_defaults(settings))
+        if not readiness.can_run:
+            raise InputError(readiness.advice)
+        if readiness.refused:
+            self.stderr.write(plain(readiness.advice))
+        return create_batch(None, name, specs, settings, PIPELINE)
 
 
 def _tried(said: str) -> tuple[str, str]:

@@ -1,0 +1,166 @@
+"""Views of a clone: the items of a batch once more, those that are chosen, with other settings."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from synthesis.pipeline import PIPELINE
+from synthesis.stages import ItemSpec
+from webapp.accounts.access import access
+from webapp.batches import queries, services
+from webapp.batches.launch import choice
+from webapp.batches.launch.choice import ChosenItems
+from webapp.batches.launch.forms import SettingsForm
+from webapp.batches.launch.launch_views import (
+    build_form_context,
+    check_form,
+    describe_dry_run,
+    launch_batch,
+    render_dry_run,
+    render_readiness,
+)
+from webapp.batches.launch.readiness import name_item
+from webapp.batches.models import Batch
+from webapp.batches.setting_labels import differences
+from webapp.batches.spec import BatchSettings
+from webapp.htmx import wants_fragment
+from webapp.rest.api_examples import api_call
+
+LISTED_ITEMS = 500
+"""Items with a tick each. Others have one tick together: a form may send 1,000 values."""
+
+
+class CloneForm(SettingsForm):
+    """Form of a clone: the settings, and which items of the batch are taken."""
+
+    items = forms.TypedMultipleChoiceField(
+        label="Items",
+        coerce=int,
+        required=False,
+        error_messages={"invalid_choice": "Item %(value)s does not belong to this batch. Reload the page."},
+    )
+    rest = forms.BooleanField(required=False)
+
+    def __init__(self, data: Any = None, *, origin: Batch, **named: Any) -> None:
+        rows = origin.items.filter(level="theme").order_by("position", "id")
+        self.numbers = list(rows.values_list("pk", flat=True))
+        self.listed = list(rows.values_list("pk", "spec", "state", named=True)[:LISTED_ITEMS])
+        ticked = {"items": [row.pk for row in self.listed], "rest": True}
+        named["initial"] = ticked | named.get("initial", {})
+        super().__init__(data, **named)
+        self.fields["items"].choices = [(row.pk, row.pk) for row in self.listed]  # type: ignore[attr-defined]
+
+    @property
+    def unlisted(self) -> int:
+        return len(self.numbers) - len(self.listed)
+
+    @property
+    def chosen_items(self) -> list[int]:
+        """Numbers of the items that are taken, in the order of the batch."""
+        ticked = {str(pk) for pk in self["items"].value() or []}
+        rest = self.numbers[LISTED_ITEMS:] if self["rest"].value() else []
+        return [row.pk for row in self.listed if str(row.pk) in ticked] + rest
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if not self.chosen_items and "items" not in self.errors:
+            self.add_error("items", "Choose at least one item.")
+        return cleaned
+
+    def rows(self) -> list[dict[str, Any]]:
+        """The listed items as the page shows them."""
+        ticked = set(self.chosen_items)
+        return [
+            {"pk": row.pk, "name": _name_row(row.spec), "state": row.state, "is_ticked": row.pk in ticked}
+            for row in self.listed
+        ]
+
+
+def _name_row(spec: dict[str, Any]) -> str:
+    return name_item(ItemSpec.model_validate(spec))
+
+
+@access("synthesise")
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+def clone(request: HttpRequest, pk: int) -> HttpResponse:
+    """The same items once more, with other settings."""
+    origin, form = _clone_form(request, pk)
+    if form.is_bound and form.is_valid():
+
+        def make(start: bool) -> Batch:
+            name, items = form.cleaned_data["name"], form.chosen_items
+            return services.clone_batch(request.user, pk, form.settings, PIPELINE, name=name, items=items, start=start)
+
+        if (answer := launch_batch(request, form, ChosenItems(), make)) is not None:
+            return answer
+    return _clone_page(request, origin, form)
+
+
+@access("synthesise")
+@require_POST
+@never_cache
+def clone_estimate(request: HttpRequest, pk: int) -> HttpResponse:
+    origin, form = _clone_form(request, pk)
+    dry_run = describe_dry_run(request, form, choice.of_batch(origin, form.chosen_items))
+    return render_dry_run(request, dry_run) if wants_fragment(request) else _clone_page(request, origin, form, dry_run)
+
+
+@access("synthesise")
+@require_POST
+@never_cache
+def clone_readiness(request: HttpRequest, pk: int) -> HttpResponse:
+    """Whether the clone could start from the form as it stands, as a part of its page."""
+    origin, form = _clone_form(request, pk)
+    return render_readiness(request, form, choice.of_batch(origin, form.chosen_items))
+
+
+@access("synthesise")
+@require_POST
+@never_cache
+def clone_differences(request: HttpRequest, pk: int) -> HttpResponse:
+    """Where the form differs from the batch that is cloned, while it is filled in."""
+    origin, form = _clone_form(request, pk)
+    return render(request, "batches/launch/differences.html", _compare_form(origin, form) | {"origin": origin})
+
+
+def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, CloneForm]:
+    origin = get_object_or_404(queries.batches(), pk=pk)
+    before = BatchSettings.model_validate(origin.settings)
+    data = request.POST if request.method == "POST" else None
+    return origin, CloneForm(data, origin=origin, before=before, initial={"name": f"{origin.name} (again)"[:200]})
+
+
+def _compare_form(origin: Batch, form: CloneForm) -> dict[str, Any]:
+    """Differences of a form from the batch that it clones, or that the form has faults."""
+    if form.is_bound and not form.is_valid():
+        return {"unclear": True}
+    before = BatchSettings.model_validate(origin.settings)
+    return {
+        "differences": differences(before, form.settings),
+        "left_out": len(form.numbers) - len(form.chosen_items),
+        "items": len(form.numbers),
+    }
+
+
+def _clone_page(
+    request: HttpRequest, origin: Batch, form: CloneForm, dry_run: dict[str, Any] | None = None
+) -> HttpResponse:
+    body = {"settings": {"seed": form.settings.seed + 1}, "items": form.chosen_items[:2]}
+    context = build_form_context(request, form) | _compare_form(origin, form)
+    context |= {
+        "origin": origin,
+        "items": len(form.numbers),
+        "rows": form.rows(),
+        "unlisted": form.unlisted,
+        "readiness": check_form(form, choice.of_batch(origin, form.chosen_items)),
+        "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
+        "dry_run": dry_run,
+    }
+    return render(request, "batches/clone.html", context, status=422 if context["refused"] else 200)

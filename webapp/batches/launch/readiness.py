@@ -1,0 +1,66 @@
+"""Readiness of a batch before it starts: the items that the scripted provider would refuse, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from synthesis.scripted import themes as bundled_themes
+from synthesis.stages import ItemSpec
+from synthesis.themes.keys import theme_of
+from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
+
+NAMED = 12
+"""So many refused items are named; the others are counted."""
+NAME_CHARS = 80
+
+
+@dataclass(frozen=True)
+class Readiness:
+    """`refused` of `total` items cannot run, because `roles` are played by the scripted provider, which has replies for
+    the bundled themes alone. `names` are those of the first refused items."""
+
+    total: int = 0
+    refused: int = 0
+    names: tuple[str, ...] = ()
+    roles: tuple[str, ...] = ()
+
+    @property
+    def can_run(self) -> bool:
+        """Whether at least one item can run, as far as is known."""
+        return not self.refused or self.total > self.refused
+
+    @property
+    def unnamed(self) -> int:
+        return self.refused - len(self.names)
+
+    @property
+    def advice(self) -> str:
+        """What would be refused, why, and what to do about it; empty if nothing is refused."""
+        if not self.refused:
+            return ""
+        counted = f"{self.refused:,} of {self.total:,} items" if self.can_run else "No item can run; all"
+        named = ", ".join(self.names) + (f" and {self.unnamed:,} more" if self.unnamed else "")
+        return (
+            f"{counted} will be refused: {named}. The scripted provider plays {', '.join(self.roles)} and has "
+            "replies for the bundled themes alone. Give every role a model, or leave these items out."
+        )
+
+
+def check_readiness(specs: Iterable[ItemSpec], settings: BatchSettings) -> Readiness:
+    """Tell which of these items the scripted provider refuses. `settings` name the model of every role."""
+    items = list(specs)
+    roles = tuple(role for role in ROLES if settings.models.get(role, SCRIPTED) == SCRIPTED)
+    if not roles:
+        return Readiness(len(items))
+    known = {draft.key for draft in bundled_themes()}
+    refused = [spec for spec in items if theme_of(spec.key) not in known]
+    names = tuple(name_item(spec) for spec in refused[:NAMED])
+    return Readiness(len(items), len(refused), names, roles if refused else ())
+
+
+def name_item(spec: ItemSpec) -> str:
+    """The name of the theme or environment that an item begins with, or the start of its text."""
+    named = spec.theme or spec.environment
+    name = named.name if named else spec.text
+    return " ".join(name.split())[:NAME_CHARS] or spec.key

@@ -1,0 +1,36 @@
+"""Figures of a dry run as its page shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from webapp.batches.launch.bounds import Bounds
+from webapp.batches.launch.estimate import Estimate
+from webapp.batches.launch.likely import LikelyRange
+
+
+@dataclass(frozen=True)
+class ShownFigure:
+    """A figure of a dry run: its likely range, its ends, and the filter that words it. `likely` None: it is unknown."""
+
+    name: str
+    kind: str
+    likely: LikelyRange | None
+    ends: Bounds | None
+
+
+def describe_likely(told: Estimate) -> list[ShownFigure]:
+    """The figures of a dry run, in their order."""
+    names = {"calls": "calls", "prompt_tokens": "tokens in", "completion_tokens": "tokens out", "cost": "cost"}
+    figures = []
+    for name, words in (names | {"seconds": "time"}).items():
+        ends: Bounds | None = getattr(told, name)
+        kind = {"cost": "money", "seconds": "duration"}.get(name, "number")
+        likely = _round_range(told.likely[name]) if name in told.likely and ends is not None else None
+        figures.append(ShownFigure(words, kind, likely, ends))
+    return figures
+
+
+def _round_range(likely: LikelyRange) -> LikelyRange:
+    """To the digits that it is worth saying."""
+    return LikelyRange(*(float(f"{value:.2g}") for value in (likely.low, likely.typical, likely.high)))
