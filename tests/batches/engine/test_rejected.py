@@ -8,6 +8,7 @@ from unittest import mock
 import pytest
 from django.test import Client
 
+from synthesis.assessment.rounds import UNREAD
 from synthesis.tasks.trajectory_filters import FilterSettings
 from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
@@ -38,8 +39,9 @@ def test_an_environment_below_the_threshold_is_rejected_with_its_cases_and_may_b
         assert "stays below 0.85" in row.message
         run = row.runs.get(stage="assess")
         evidence = load(Body, str(run.output_id))
-        assert {case["verdict"] for case in evidence["cases"]} == {"fail"}
-        assert (evidence["score"], evidence["kept"]) == (0.0, False)
+        asked = [case for case in evidence["cases"] if case["reason"] != UNREAD]
+        assert {case["verdict"] for case in asked} == {"fail"}
+        assert (evidence["score"] < 0.5, evidence["kept"]) == (True, False)
         assert list(Environment.objects.values_list("key", flat=True)) == ["radio-rundown"]
         assert not row.children.exists()
         count = BatchStageCount.objects.get(batch=batch, stage="assess", state="rejected")
