@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.http import QueryDict
 
+from webapp.accounts.people_field import PeopleField
 from webapp.forms.rows import PlainInput, PlainTextarea, options
 from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
 from webapp.labelling.frozen import MOST_LABELS
@@ -16,7 +17,6 @@ from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKi
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
 from webapp.query_params import Params, whole_number
 from webapp.review.models import MOST_OVERLAP
-from webapp.review.people_field import PeopleField
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
 from webapp.taxonomy.models import Node
 

@@ -10,6 +10,7 @@ from django.db.models import Q
 from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
+from webapp.accounts.people_field import PeopleField
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
@@ -17,7 +18,6 @@ from webapp.query_params import MOST_TEXT, Params
 from webapp.review.assignments import workers_among
 from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
-from webapp.review.people_field import PeopleField
 from webapp.review.places import typed_places
 from webapp.review.queue_fill import ORDERS
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings

@@ -15,12 +15,14 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import InputError
 from webapp.accounts.access import access
+from webapp.accounts.models import User
 from webapp.endpoints.queries import choices
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import queues as services
+from webapp.review import transfers
 from webapp.review.assignments import may_work
 from webapp.review.flags.rules import FLAGS, flags_of, without_flags
 from webapp.review.forms import QueueForm
@@ -184,6 +186,30 @@ def set_open(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         messages.success(request, f"The queue “{row.name}” is {'open' if row.is_open else 'closed'}.")
     return redirect("review:queue", pk)
+
+
+@access("review")
+@require_POST
+def give(request: HttpRequest, pk: int) -> HttpResponse:
+    """Give the ticked items of a queue to one person, or to everybody again."""
+    row = get_object_or_404(ReviewQueue, pk=pk)
+    services.require_editor(request.user)
+    params = Params(request.POST)
+    name = params.text("to", 150, strip=True)
+    to = User.objects.filter(username=name, is_active=True).first() if name else None
+    items = QueueItem.objects.filter(queue=row, pk__in=params.picks("item", ITEMS_SHOWN)).order_by("pk")
+    if name and to is None:
+        messages.error(request, f"There is no user {name!r}. Write the name of an active user.")
+    elif not items:
+        messages.error(request, "Tick the items to give first.")
+    else:
+        given, refusals = transfers.assign_many(request.user, items, to)
+        whose = f"given to {to}" if to else "free for everybody"
+        if given:
+            messages.success(request, f"{given} item{'' if given == 1 else 's'} {whose}.")
+        for words in refusals:
+            messages.error(request, f"Not given: {words}")
+    return redirect(f"{reverse('review:queue', args=[pk])}#items")
 
 
 @access("review")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.db.models import Exists
@@ -46,6 +47,19 @@ def assign(user: Any, item: QueueItem, to: Any, note: str = "", *, seen: int | N
             _require_taker(row, to, note)
         _give_to(row, user, to, note)
     return row
+
+
+def assign_many(user: Any, items: Iterable[QueueItem], to: Any) -> tuple[int, list[str]]:
+    """Give open items to one person, or with None to everybody again: how many were given, and why others were not."""
+    given, refusals = 0, []
+    for item in items:
+        try:
+            assign(user, item, to)
+        except InputError as error:
+            refusals.append(str(error))
+        else:
+            given += 1
+    return given, list(dict.fromkeys(refusals))
 
 
 def _require_taker(item: QueueItem, to: Any, note: str) -> None:

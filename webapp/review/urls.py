@@ -12,6 +12,7 @@ urlpatterns = [
     path("<int:pk>/", queue_views.queue, name="queue"),
     path("<int:pk>/edit/", queue_views.edit, name="edit"),
     path("<int:pk>/open/", queue_views.set_open, name="set_open"),
+    path("<int:pk>/give/", queue_views.give, name="give"),
     path("<int:pk>/refresh/", queue_views.refresh, name="refresh"),
     path("<int:pk>/judge/", queue_views.ask_judge, name="ask_judge"),
     path("<int:pk>/next/", item_views.pull, name="pull"),
