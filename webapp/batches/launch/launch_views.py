@@ -16,6 +16,7 @@ from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access, takes_bytes
 from webapp.batches import queries, services
+from webapp.batches.beside_human_work import meet_human_work
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
@@ -80,7 +81,8 @@ def new_readiness(request: HttpRequest) -> HttpResponse:
     """Whether a batch could start from the form as it stands, as a part of its page."""
     form = _new_form(request)
     if form.is_valid():
-        told = {"unwritten": choice.unwritten(form.chosen.specs.values(), form.settings)}
+        specs = form.chosen.specs.values()
+        told = {"unwritten": choice.unwritten(specs, form.settings), "human_work": meet_human_work(specs)}
     else:
         told = {"missing": True}
     return render(request, "batches/launch/readiness_said.html", told)
@@ -244,6 +246,7 @@ def _dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> d
         return {"faults": [("", "", str(error))]}
     return {
         "estimate": estimated,
+        "human_work": meet_human_work(specs),
         "made": [(count, _level_word(level, count)) for level, count in estimated.items.items()],
         "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
         "left_out": _first(chosen.left_out) if chosen.left_out else "",
@@ -350,6 +353,7 @@ def _clone_page(
     context |= {
         "origin": origin,
         "items": origin.items.filter(level="theme").count(),
+        "human_work": meet_human_work(choice.of_batch(origin).specs.values()),
         "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
         "dry_run": dry_run,
     }
