@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
 from synthesis.runtime import Sandbox, default_sandbox
@@ -24,6 +27,7 @@ from webapp.edits.saved_edit import save_edit
 from webapp.edits.services import keep_draft, start_program_edit, start_task_edit
 from webapp.environments.models import Environment, Version
 from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.models import ReviewDecision
 from webapp.review.subjects import tag_of
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.trajectories.models import Trajectory
@@ -86,6 +90,7 @@ def library(url: str) -> Library:
     return Library(user, batch, url, edited, approved, untouched)
 
 
+@pytest.mark.slow
 def test_a_clone_leaves_the_edited_program_the_edited_task_and_the_approval_and_lists_what_it_made_beside() -> None:
     with llm_server(answer) as server:
         made = library(server.url)
@@ -112,6 +117,7 @@ def test_a_clone_leaves_the_edited_program_the_edited_task_and_the_approval_and_
     assert "Human work stayed current" not in first, "what the edits began from was not made beside them"
 
 
+@pytest.mark.slow
 def test_one_act_adopts_a_version_or_a_revision_and_the_log_tells_who_did() -> None:
     with llm_server(answer) as server:
         made = library(server.url)
@@ -177,3 +183,51 @@ def test_further_batches_on_an_environment_make_tasks_of_their_own() -> None:
     assert Task.objects.count() == 3
     assert set(TaskRevision.objects.values_list("number", flat=True)) == {1}
     assert Trajectory.objects.values("task").distinct().count() == 3
+
+
+def mix_tasks() -> tuple[Task, list[TaskRevision]]:
+    """What batches made of two unrelated tasks before keys were theirs: revisions of one."""
+    first, second = Task.objects.order_by("pk")
+    moved = second.current
+    assert moved is not None
+    TaskRevision.objects.filter(pk=moved.pk).update(task=first, number=2)
+    Trajectory.objects.filter(task=second).update(task=first)
+    BatchProduct.objects.filter(task=second).update(task=first)
+    Task.objects.filter(pk=first.pk).update(current=moved, trajectory_count=2)
+    second.delete()
+    return first, list(first.revisions.order_by("number"))
+
+
+def test_a_command_finds_tasks_that_batches_mixed_and_splits_those_that_nobody_decided_on() -> None:
+    with llm_server(answer) as server:
+        user = person("admin")
+        stages = SMALL.model_copy(update={"tasks": 2})
+        work_off(make_batch(user, settings_at(server.url, stages=stages), ["one"]))
+    assert json_of("find_mixed_tasks") == {"mixed": 0, "tasks": []}
+    task, (first, second) = mix_tasks()
+    (found,) = json_of("find_mixed_tasks")["tasks"]
+    assert (found["task"], [part["revisions"] for part in found["parts"]]) == (task.pk, [[1], [2]])
+    assert [(part["attempts"], part["current"]) for part in found["parts"]] == [(1, False), (1, True)]
+    Task.objects.filter(pk=task.pk).update(current=first)
+    approve(user, task.pk)
+    Task.objects.filter(pk=task.pk).update(current=second, review_state="in_review")
+    (found,) = json_of("find_mixed_tasks", "--split")["tasks"]
+    assert found["split"] == ["revisions 1 stay: people decided on them"]
+    first.refresh_from_db()
+    assert first.task_id == task.pk
+    ReviewDecision.objects.all().delete()
+    (found,) = json_of("find_mixed_tasks", "--split")["tasks"]
+    made = Task.objects.exclude(pk=task.pk).get()
+    assert found["split"] == [f"revisions 1 are task {made.pk} now"]
+    assert (made.current_id, made.trajectory_count, made.title) == (first.pk, 1, first.instruction)
+    assert Trajectory.objects.get(revision=first).task_id == made.pk
+    task.refresh_from_db()
+    assert (task.current_id, task.trajectory_count) == (second.pk, 1)
+    assert Environment.objects.get().task_count == Task.objects.count() == 2
+    assert json_of("find_mixed_tasks") == {"mixed": 0, "tasks": []}
+
+
+def json_of(*command: str) -> Any:
+    out = io.StringIO()
+    call_command(*command, "--json", stdout=out, stderr=io.StringIO())
+    return json.loads(out.getvalue())
