@@ -15,7 +15,7 @@ from tests.edits.seed import PROGRAM, SeedLibrary, approve, environment_record, 
 from tests.edits.test_saved_edit import fixed
 from webapp.accounts.models import User
 from webapp.edits import services
-from webapp.edits.adoption import adopt_revision
+from webapp.edits.beside.adoption import adopt_revision
 from webapp.edits.saved_edit import save_edit
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job, JobState

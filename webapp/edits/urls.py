@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from django.urls import path
 
-from webapp.edits import adoption_views, edit_views, forecast_views
+from webapp.edits import edit_views, forecast_views
+from webapp.edits.beside import adoption_views
 
 app_name = "edits"
 urlpatterns = [

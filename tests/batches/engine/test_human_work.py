@@ -195,6 +195,7 @@ def mix_tasks() -> tuple[Task, list[TaskRevision]]:
     BatchProduct.objects.filter(task=second).update(task=first)
     Task.objects.filter(pk=first.pk).update(current=moved, trajectory_count=2)
     second.delete()
+    Environment.objects.update(task_count=1)
     return first, list(first.revisions.order_by("number"))
 
 

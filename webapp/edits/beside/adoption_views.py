@@ -14,7 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 from webapp.accounts.access import access
 from webapp.batches.beside_human_work import find_revisions_beside, find_versions_beside
 from webapp.batches.models import Batch
-from webapp.edits import adoption
+from webapp.edits.beside import adoption
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.query_params import LARGEST_ID, Params, whole_number
