@@ -18,8 +18,12 @@ from synthesis.errors import InputError
 from synthesis.runtime.encoding import state_hash
 
 LEVEL = 3
-Saved = Literal["created", "unchanged", "updated"]
-"""What became of a record that came in."""
+Saved = Literal["created", "unchanged", "updated", "beside", "kept"]
+"""What became of a record that came in.
+
+Human work stays current: with `beside` the record is stored as a further version or revision that is not current, and
+with `kept` it was stored before.
+"""
 
 
 def content_hash(content: Any) -> str:

@@ -89,10 +89,14 @@ def require_records(*parts: tuple[dict[str, Any] | None, list[Entry]]) -> None:
         raise InputError(f"{names}: no records: the list or object in it is empty. Nothing was imported.")
 
 
+USED = ("created", "updated", "unchanged", "beside", "kept")
+"""Counts of an import's result that are of records which could be used."""
+
+
 def require_success(result: dict[str, Any]) -> dict[str, Any]:
     """The result of an import. Raises `FailedWithResult` where every record failed."""
     parts = [result, *(part for part in result.values() if isinstance(part, dict))]
-    used = sum(part.get(name, 0) for part in parts for name in ("created", "updated", "unchanged"))
+    used = sum(part[name] for part in parts for name in USED if isinstance(part.get(name), int))
     # A scenario and its task are one record, which both list.
     failed = {f"{failure['place']}: {failure['reason']}": None for part in parts for failure in part.get("failed", ())}
     if failed and not used:

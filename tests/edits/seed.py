@@ -105,7 +105,7 @@ def environment_record(program: str) -> dict[str, Any]:
 def library(sandbox: Sandbox) -> SeedLibrary:
     """The environment with its tasks, references, audits and attempts, all through the importers."""
     environment = environment_record(PROGRAM)
-    scenarios = [Entry(f"[{number}]", _scenario(name)) for number, name in enumerate(CHECKS)]
+    scenarios = [Entry(f"[{number}]", scenario_record(name)) for number, name in enumerate(CHECKS)]
     report = import_entries(sandbox, [Entry("[0]", environment)], scenarios, "envscaler")
     assert not report["tasks"]["failed"], report
     made = _stored_library()
@@ -133,7 +133,7 @@ def _stored_library() -> SeedLibrary:
     return SeedLibrary(row, {task.key: task for task in Task.objects.filter(environment=row).select_related("current")})
 
 
-def _scenario(name: str) -> dict[str, Any]:
+def scenario_record(name: str) -> dict[str, Any]:
     listed = [
         {"check_item": label, "check_func": f"def check_func(final_state):\n    {body}\n"}
         for label, body in CHECKS[name]

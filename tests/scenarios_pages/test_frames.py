@@ -185,6 +185,7 @@ def test_it_is_switched_off_with_a_reason(client: Client, viewer: Client, framed
     assert (off.current.number, off.current.frame) == (2, None)
     assert AuditEntry.objects.get(action="task.frame.off").detail["revision"] == 2
     assert "ann switched it off: Any tidying is right." in " ".join(page(client, off).split())
+    Task.objects.update(current_by=None)  # as if it had been switched off in bulk: else it stays current
     later = again(support.make_task(TEA, ANSWER, frame=None, instruction="Order three teas, please."))
     assert (later.current.number, later.current.frame) == (3, None)
     assert "ann switched it off: Any tidying is right." in " ".join(page(client, later).split())

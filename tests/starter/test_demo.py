@@ -29,7 +29,7 @@ def test_what_people_made_of_a_bundled_record_outlives_the_next_start(sandbox: S
     assert kept.answer == "By another way."
     edited = record.model_copy(update={"instruction": "Be quick.", "raw": {**record.raw, "task": "Be quick."}})
     version, initial = task.scenario.version, task.scenario.initial
-    made = save_task(edited, version, initial, Start(), "starter").row
+    made = save_task(edited, version, initial, Start(), "starter", asked=True).row
     fixed = environment.model_copy(update={"raw": {**environment.raw, "fixed": True}})
     _, there, newest = save_environment(fixed, [], "starter")
     load_starter(sandbox, [environment], [record])

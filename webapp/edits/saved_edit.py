@@ -134,7 +134,7 @@ def _write(
     if program is not None:
         first = ready[0][1].initial if ready else {}
         findings = [*program.findings, *probe_findings(sandbox, program.program, first)]
-        _, _, version = save_environment(program.record, findings, environment.source)
+        _, _, version = save_environment(program.record, findings, environment.source, chosen_by=user)
         done.version = version.number
     for line, proposed, start in ready:
         made = _save_task(user, edit, version, line, proposed, start, done)
@@ -161,10 +161,10 @@ def _save_task(
     task, before = proposed.task, proposed.revision
     carries, approved = line.approval == Approval.CARRIES, task.review_state == ReviewState.APPROVED
     initial = store_state(proposed.initial)
-    saved = save_task(proposed.record, version, initial, start, task.source, keeps_review=carries).row
-    made = saved.current
-    if made is None:
-        raise InputError(f"Task {task.pk} has no revision any more.")
+    own = user if edit.kind == EditKind.TASK else None
+    made = save_task(
+        proposed.record, version, initial, start, task.source, keeps_review=carries, asked=True, chosen_by=own
+    ).revision
     if made.pk != before.pk and edit.kind == EditKind.PROGRAM:
         TaskRevision.objects.filter(pk=made.pk).update(origin_hash=before.origin_hash or before.content_hash)
     reference = None

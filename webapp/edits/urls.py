@@ -3,10 +3,14 @@ from __future__ import annotations
 from django.urls import path
 
 from webapp.edits import edit_views, forecast_views
+from webapp.edits.beside import adoption_views
 
 app_name = "edits"
 urlpatterns = [
     path("", edit_views.listing, name="list"),
+    path("beside/", adoption_views.beside, name="beside"),
+    path("version/<int:pk>/adopt/", adoption_views.adopt_version, name="adopt_version"),
+    path("task-revision/<int:pk>/adopt/", adoption_views.adopt_revision, name="adopt_revision"),
     path("tool/<int:pk>/", edit_views.start_tool, name="start_tool"),
     path("program/<int:pk>/", edit_views.start_program, name="start_program"),
     path("task/<int:pk>/", edit_views.start_task, name="start_task"),

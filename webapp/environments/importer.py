@@ -11,7 +11,7 @@ from synthesis.formats.records import EnvironmentRecord
 from synthesis.runtime import Sandbox, encode_state
 from webapp.content_store import Saved
 from webapp.environments.models import Version
-from webapp.environments.services import find_unchanged, replace_findings, save_environment
+from webapp.environments.services import find_kept_beside, find_unchanged, replace_findings, save_environment
 
 
 def import_environment(
@@ -25,6 +25,8 @@ def import_environment(
     stored = find_unchanged(record, source)
     if stored is not None and (stored.environment.scenario_count or not states):
         return "unchanged", stored
+    if stored is None and (kept := find_kept_beside(record, source)) is not None:
+        return "kept", kept
     view = view_of(record)
     findings = read_findings(record, view)
     if not any(item.severity == "fatal" for item in findings):

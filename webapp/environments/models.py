@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
@@ -29,6 +30,10 @@ class Environment(models.Model):
         Node, null=True, blank=True, on_delete=models.PROTECT, related_name="environments", db_index=False
     )
     current = models.ForeignKey("Version", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    current_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    """The person who made the current version, or chose it; null if an import or a batch did."""
     tool_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     scenario_count = models.PositiveIntegerField(default=0)

@@ -37,13 +37,26 @@ def find_unchanged(record: EnvironmentRecord, source: str) -> Version | None:
     return rows.select_related("environment").first()
 
 
+def find_kept_beside(record: EnvironmentRecord, source: str) -> Version | None:
+    """The stored version with this record's content, if a person's version is current instead of it."""
+    rows = Version.objects.filter(
+        environment__source=source,
+        environment__key=record.key,
+        environment__current__isnull=False,
+        environment__current_by__isnull=False,
+        content_hash=record_hash(record),
+    )
+    return rows.exclude(environment__current_id=F("pk")).select_related("environment").first()
+
+
 @transaction.atomic
 def save_environment(
-    record: EnvironmentRecord, findings: Iterable[FoundDefect], source: str
+    record: EnvironmentRecord, findings: Iterable[FoundDefect], source: str, *, chosen_by: Any = None
 ) -> tuple[Saved, Environment, Version]:
-    """Store a record as a version of its environment, current from now on.
+    """Store a record as a version of its environment, and make it current.
 
-    The environment's row is locked, so that two imports at once number their versions one after the other.
+    A version that a person made or chose stays current unless a person chooses another one (`chosen_by`). The
+    environment's row is locked, so that two imports at once number their versions one after the other.
     """
     Environment.objects.get_or_create(source=source, key=record.key, defaults={"name": record.name})
     environment = Environment.objects.select_for_update(of=("self",)).get(source=source, key=record.key)
@@ -53,13 +66,27 @@ def save_environment(
     if version is not None and version.pk == environment.current_id:
         return "unchanged", environment, version
     saved: Saved = "updated" if environment.current_id else "created"
+    is_kept = chosen_by is None and environment.current_id is not None and environment.current_by_id is not None
+    if is_kept:
+        saved = "beside" if version is None else "kept"
     if version is None:
         version = _new_version(environment, record, digest)
         _add_tools(version, record)
         _add_findings(version, findings)
-    _make_current(environment, version, record)
-    totals.settle(before, environment)
+    if not is_kept:
+        _make_current(environment, version, record, chosen_by)
+        totals.settle(before, environment)
     return saved, environment, version
+
+
+@transaction.atomic
+def choose_version(version: Version, user: Any) -> Environment:
+    """Make a stored version of an environment the current one, as a person's choice."""
+    environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
+    before = totals.standing(environment)
+    _make_current(environment, version, record_of(version), user)
+    totals.settle(before, environment)
+    return environment
 
 
 def _new_version(environment: Environment, record: EnvironmentRecord, digest: str) -> Version:
@@ -121,8 +148,10 @@ def replace_findings(version: Version, findings: Iterable[FoundDefect]) -> None:
         environment.save(update_fields=["finding_count", "updated_at"])
 
 
-def _make_current(environment: Environment, version: Version, record: EnvironmentRecord) -> None:
+def _make_current(environment: Environment, version: Version, record: EnvironmentRecord, chosen_by: Any = None) -> None:
     environment.current = version
+    if chosen_by is not None:
+        environment.current_by = chosen_by
     environment.name = record.name[:300]
     environment.summary = record.summary
     if environment.node_id is None or environment.category != record.category:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from synthesis.errors import InputError
 from webapp.accounts.access import access, takes_bytes
 from webapp.batches.pages.batch_list import working
+from webapp.environments.models import Environment
 from webapp.jobs.models import Job
 from webapp.pages import queries
 from webapp.pages.demo_content import demo_amounts
@@ -24,6 +25,7 @@ from webapp.pages.services import hide_first_steps, visit
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.runs.job_list import working as training
+from webapp.scenarios.human_work import count_human_work
 from webapp.scenarios.services import start_envscaler_import
 from webapp.taxonomy.services import start_mcp_import
 from webapp.trajectories.services import start_trajectory_import
@@ -113,6 +115,7 @@ def import_files(request: HttpRequest) -> HttpResponse:
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
         "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
+        "human_work": count_human_work(Environment.objects.values("pk")),
         "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
         "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
         "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),

@@ -30,14 +30,18 @@ from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.checks import mark_of, reward_of
+from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import count_findings, program_of
 from webapp.scenarios.frames.services import frame_tasks
+from webapp.scenarios.human_work import describe_revision_beside, describe_version_beside, leave_out_human_work
+from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.services import (
     SavedTask,
     Start,
     count_task_findings,
+    find_kept_beside,
     find_unchanged,
     keep_reference,
     save_task,
@@ -49,6 +53,10 @@ PASSES = (InfrastructureError, OperationalError, InterfaceError, SoftTimeLimitEx
 """What says nothing about a record: the sandbox or the database is gone, or the job's time is over."""
 CHUNK = 1000
 MAX_HUNG = 3
+BESIDE = "beside_human_work"
+"""The part of an import's result that lists what was stored beside human work, or found stored there."""
+MOST_LISTED = 5_000
+STAYED: tuple[Saved, ...] = ("beside", "kept")
 Progress = Callable[[int, int, str], None]
 
 
@@ -59,13 +67,13 @@ class RecordTally:
     created: int = 0
     unchanged: int = 0
     updated: int = 0
+    beside: int = 0
+    kept: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
 
-    def add(self, saved: str) -> None:
-        """An update counts as created too: a new version or revision came in."""
-        self.created += saved in {"created", "updated"}
-        self.updated += saved == "updated"
-        self.unchanged += saved == "unchanged"
+    def add(self, saved: Saved) -> None:
+        """Count a record once, so that the numbers add up to the records that were read."""
+        setattr(self, saved, getattr(self, saved) + 1)
 
     def fail(self, failure: Failure) -> None:
         self.failed.append({"place": clean(failure.place), "reason": clean(failure.reason)})
@@ -75,6 +83,8 @@ class RecordTally:
             "created": self.created,
             "unchanged": self.unchanged,
             "updated": self.updated,
+            "beside": self.beside,
+            "kept": self.kept,
             "failed": self.failed,
         }
 
@@ -89,6 +99,8 @@ class Import:
     scenarios: RecordTally = field(default_factory=RecordTally)
     tasks: RecordTally = field(default_factory=RecordTally)
     task_ids: list[int] = field(default_factory=list)
+    beside: list[dict[str, Any]] = field(default_factory=list)
+    """What came in while human work stayed current."""
     versions: dict[str, Version | None] = field(default_factory=dict)
     programs: dict[int, Program] = field(default_factory=dict)
     hung: Counter[int] = field(default_factory=Counter)
@@ -101,6 +113,7 @@ class Import:
             "scenarios": self.scenarios.report(),
             "tasks": self.tasks.report(),
             "findings": self._findings(),
+            **({BESIDE: self.beside[:MOST_LISTED]} if self.beside else {}),
         }
 
     def _findings(self) -> dict[str, int]:
@@ -143,7 +156,7 @@ def import_entries(
     progress(total, total, "")
     if not frames:
         return run.report()
-    return run.report() | {"frames": frame_tasks(sandbox, run.task_ids, user).report()}
+    return run.report() | {"frames": frame_tasks(sandbox, leave_out_human_work(run.task_ids), user).report()}
 
 
 def guarded(place: str, action: Callable[[], None]) -> Failure | None:
@@ -171,6 +184,8 @@ def _one_environment(
             raise FormatError(record.place, record.reason)
         saved, version = import_environment(run.sandbox, record, run.source, states.get(record.key, ()))
         run.environments.add(saved)
+        if saved in STAYED:
+            run.beside.append(describe_version_beside(version))
         run.versions[record.key] = version
 
     failure = guarded(place, action)
@@ -190,16 +205,27 @@ def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
             run.tasks.add("unchanged")
             run.task_ids.append(task.pk)
             return
+        kept = find_kept_beside(record, version, run.source)
+        if kept:
+            run.scenarios.add("unchanged")
+            _add_task(run, "kept", kept)
+            return
         saved = _import_task(run, record, version)
         run.scenarios.add(saved.scenario)
-        run.tasks.add(saved.task)
-        run.task_ids.append(saved.row.pk)
+        _add_task(run, saved.task, saved.revision)
 
     failure = guarded(place, action)
     if failure:
         # Nothing of the record went in: neither its scenario nor its task.
         run.scenarios.fail(failure)
         run.tasks.fail(failure)
+
+
+def _add_task(run: Import, saved: Saved, revision: TaskRevision) -> None:
+    run.tasks.add(saved)
+    run.task_ids.append(revision.task_id)
+    if saved in STAYED:
+        run.beside.append(describe_revision_beside(revision))
 
 
 def _version(run: Import, record: TaskRecord, place: str) -> Version:

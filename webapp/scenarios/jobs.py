@@ -17,7 +17,7 @@ from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.frames.services import frame_task, frame_tasks
-from webapp.scenarios.importer import import_entries
+from webapp.scenarios.importer import BESIDE, import_entries
 from webapp.scenarios.models import Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
@@ -30,13 +30,22 @@ def task_page(pk: int) -> tuple[str, str]:
 @made_by("import_envscaler")
 def imported(job: Job) -> list[MadeLink]:
     """The newest rows of each sort of which any came in."""
-    lists = (("environments", "environments:list"), ("tasks", "scenarios:tasks"))
-    parts = ((what, page, job.result.get(what)) for what, page in lists)
-    return [
-        MadeLink(f"{part['created']:,} new {what}", reverse(page))
-        for what, page, part in parts
-        if isinstance(part, dict) and part.get("created")
-    ]
+    links = []
+    for what, page in (("environments", "environments:list"), ("tasks", "scenarios:tasks")):
+        part = job.result.get(what)
+        if not isinstance(part, dict):
+            continue
+        counted = ((part.get("created"), "new"), (part.get("updated"), "updated"))
+        links += [MadeLink(_counted(count, word, what), reverse(page)) for count, word in counted if count]
+    stays = job.result.get(BESIDE)
+    if isinstance(stays, list) and stays:
+        words = f"{len(stays):,} stored beside what people made: look at what stays"
+        links.append(MadeLink(words, f"{reverse('edits:beside')}?job={job.pk}"))
+    return links
+
+
+def _counted(count: int, word: str, what: str) -> str:
+    return f"{count:,} {word} {what if count != 1 else what.removesuffix('s')}"
 
 
 @made_by("audit")

@@ -69,6 +69,10 @@ class Task(models.Model):
     title = models.CharField(max_length=300)
     words = models.TextField(blank=True, default="")
     current = models.ForeignKey("TaskRevision", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
+    current_by = models.ForeignKey(
+        settings.AUTH_USER_MODEL, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False
+    )
+    """The person who made the current revision or its reference, or chose it; null if an import or a batch did."""
     check_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     trajectory_count = models.PositiveIntegerField(default=0)

@@ -13,7 +13,7 @@ from webapp.content_store import content_hash
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.services import program_of
 from webapp.scenarios.audits.task_state import outdate
-from webapp.scenarios.models import TaskReference, TaskRevision
+from webapp.scenarios.models import Task, TaskReference, TaskRevision
 
 REPLACED: list[Callable[[int], None]] = []
 """Acts of upper apps, by the task's primary key, on a reference that takes the place of another; in its transaction."""
@@ -43,7 +43,7 @@ def save_reference(revision: TaskRevision, reference: Reference, source: str) ->
     )
     if new:
         outdate(revision, digest)
-    if new and replaces:
+    if new and replaces and Task.objects.filter(current=revision).exists():
         for act in REPLACED:
             act(revision.task_id)
     return row

@@ -26,6 +26,7 @@ from webapp.environments.services import finding_fields
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.scenarios.audits.task_state import restore_audit
+from webapp.scenarios.human_work import HAND_SOURCES, has_human_work, must_stay
 from webapp.scenarios.models import Check, ReviewState, Scenario, StateBody, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import reference_of, save_reference
 from webapp.uploads import drop_uploads, store_upload
@@ -49,9 +50,12 @@ class Start:
 
 @dataclass(frozen=True)
 class SavedTask:
+    """What became of a record. `revision` is what it is stored as, which need not be the task's current revision."""
+
     scenario: Saved
     task: Saved
     row: Task
+    revision: TaskRevision
 
 
 def task_hash(record: TaskRecord, version: Version) -> str:
@@ -79,10 +83,35 @@ def came_in(record: TaskRecord, version: Version, source: str) -> bool:
     return rows.filter(Q(content_hash=digest) | Q(origin_hash=digest), task__key=record.key).exists()
 
 
+def find_kept_beside(record: TaskRecord, version: Version, source: str) -> TaskRevision | None:
+    """The stored revision with exactly this content, if another one stays current instead of it."""
+    rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
+    task = rows.select_related("current__scenario", "environment").defer("current__record").first()
+    if task is None or not must_stay(task, version):
+        return None
+    digest = task_hash(record, version)
+    known = task.revisions.filter(Q(content_hash=digest) | Q(origin_hash=digest)).exclude(pk=task.current_id)
+    return known.order_by("number").first()
+
+
 def keep_reference(task: Task, record: TaskRecord, source: str) -> None:
-    """Save the reference that came with a record, if any, for the task's current revision."""
-    if record.reference is not None and task.current is not None:
-        save_reference(task.current, record.reference, source)
+    """Save the reference that came with a record, if any, for the task's current revision.
+
+    One that stands on human work is not replaced.
+    """
+    if task.current is not None:
+        _keep_reference_at(task, task.current, record, source)
+
+
+def _keep_reference_at(task: Task, revision: TaskRevision, record: TaskRecord, source: str) -> None:
+    if record.reference is None:
+        return
+    known = reference_of(revision)
+    if known is not None and (known.source in HAND_SOURCES or has_human_work(task)):
+        return
+    if known is None and revision.pk == task.current_id and task.current_by_id is not None:
+        return
+    save_reference(revision, record.reference, source)
 
 
 SEARCHED = 4_000
@@ -91,12 +120,22 @@ SEARCHED = 4_000
 
 @transaction.atomic
 def save_task(
-    record: TaskRecord, version: Version, initial: StateBody, start: Start, source: str, *, keeps_review: bool = False
+    record: TaskRecord,
+    version: Version,
+    initial: StateBody,
+    start: Start,
+    source: str,
+    *,
+    keeps_review: bool = False,
+    asked: bool = False,
+    chosen_by: Any = None,
 ) -> SavedTask:
-    """Store a record as a scenario and a revision of its task, current from now on. With `keeps_review` what people
+    """Store a record as a scenario and a revision of its task, and make it current. With `keeps_review` what people
     decided holds for it as well.
 
-    The environment's row is locked: two imports at once number their revisions one after the other.
+    A revision that must stay current (`must_stay`) does, unless a person asked for this one: `chosen_by` names a person
+    who made it, `asked` is for one that follows from what a person did elsewhere. The environment's row is locked: two
+    imports at once number their revisions one after the other.
     """
     environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
     scenario, new_scenario = _scenario(version, initial, record.scenario_name or record.key)
@@ -110,12 +149,28 @@ def save_task(
     saved: Saved = "created" if new_task else "updated"
     if revision is not None and revision.pk == task.current_id:
         saved = "unchanged"
+        if chosen_by is not None:
+            Task.objects.filter(pk=task.pk).update(current_by=chosen_by)
+    elif not asked and chosen_by is None and must_stay(task, version):
+        saved = "beside" if revision is None else "kept"
+        revision = revision or _new_revision(task, scenario, record, start, digest)
     else:
         revision = revision or _new_revision(task, scenario, record, start, digest)
-        _make_current(task, scenario, revision, record, keeps_review=keeps_review)
-    keep_reference(task, record, source)
+        _make_current(task, scenario, revision, record, keeps_review=keeps_review, chosen_by=chosen_by)
+    _keep_reference_at(task, revision, record, source)
     _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
-    return SavedTask("created" if new_scenario else "unchanged", saved, task)
+    return SavedTask("created" if new_scenario else "unchanged", saved, task, revision)
+
+
+@transaction.atomic
+def choose_revision(revision: TaskRevision, record: TaskRecord, user: Any = None) -> Task:
+    """Make a stored revision of a task the current one: as a person's choice, or without `user` as what follows from
+    one. `record` is the revision as a record."""
+    environment = Environment.objects.select_for_update(of=("self",)).get(pk=revision.task.environment_id)
+    task = Task.objects.get(pk=revision.task_id)
+    _make_current(task, revision.scenario, revision, record, keeps_review=False, chosen_by=user)
+    _count(environment, task, revision.scenario, new_scenario=False, new_task=False)
+    return task
 
 
 def _of_content(task: Task, digest: str, initial: StateBody) -> tuple[str, TaskRevision | None]:
@@ -183,7 +238,7 @@ def _verifier_hash(record: TaskRecord) -> str:
 
 
 def _make_current(
-    task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord, *, keeps_review: bool
+    task: Task, scenario: Scenario, revision: TaskRevision, record: TaskRecord, *, keeps_review: bool, chosen_by: Any
 ) -> None:
     """Let a revision count. What people decided on the one before does not hold for it, unless it is said to: it goes
     back to review."""
@@ -192,6 +247,8 @@ def _make_current(
         revision.review_state = task.review_state if keeps_review else ReviewState.IN_REVIEW
         revision.save(update_fields=["review_state"])
     task.current = revision
+    if chosen_by is not None:
+        task.current_by = chosen_by
     task.review_state = revision.review_state
     task.scenario = scenario
     task.title = (record.title or record.key)[:300]

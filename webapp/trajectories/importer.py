@@ -15,6 +15,7 @@ from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import full
 from webapp.scenarios.frames.services import frame_tasks
+from webapp.scenarios.human_work import leave_out_human_work
 from webapp.scenarios.importer import Progress, guarded
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of, save_reference
@@ -84,7 +85,7 @@ def import_runs(
         return vars(tally)
     for task, record in solved.items():
         keep_solved_run(sandbox, Task.objects.get(pk=task), record)
-    return vars(tally) | {"frames": frame_tasks(sandbox, list(solved), user).report()}
+    return vars(tally) | {"frames": frame_tasks(sandbox, leave_out_human_work(list(solved)), user).report()}
 
 
 def _one_run(

@@ -20,18 +20,18 @@ from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.encoding import decode_state
 from synthesis.stages import ItemSpec
 from synthesis.tasks.trajectory_filters import INVENTED_FACTS, blamed_on_user
-from synthesis.themes.keys import APART
 from synthesis.verifiers.audit_report import AuditedTask
 from webapp.batches.engine.stage_runs import MESSAGE_CHARS
+from webapp.batches.engine.task_keys import find_task_key
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED
 from webapp.environments.assessment_services import save_assessment
 from webapp.environments.importer import import_environment
-from webapp.environments.models import Environment, Version
+from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.scenarios.audits import services
 from webapp.scenarios.importer import import_task
-from webapp.scenarios.references import offered_program, reference_of
+from webapp.scenarios.references import offered_program, reference_hash, reference_of
 from webapp.scenarios.services import save_scenario
 from webapp.scenarios.states import load_state, store_state
 from webapp.scenarios.withheld.services import audited_variant
@@ -103,14 +103,16 @@ def save_task(given: SaveRequest) -> BatchProduct:
     above = _above(given)
     assert above.version is not None
     environment = above.version.environment
-    key = task_key(given, environment, state, audited.task)
+    initial = store_state(encode_state(state.state))
+    key = find_task_key(environment, given.source, given.item.path, audited.task.instruction, initial.pk)
     record = task_record(key, environment.key, above.version.class_name, state, audited.task)
-    row = import_task(given.sandbox, record, above.version, program_of(above.version), given.source).row
-    revision = row.current
-    assert revision is not None
+    saved = import_task(given.sandbox, record, above.version, program_of(above.version), given.source)
+    row, revision = saved.row, saved.revision
     reference = reference_of(revision)
-    key = services.audit_key(revision, reference, audited.audit.judge[:200])
-    services.store(services.Case(revision, reference, key), audited.audit)
+    made_with = reference_hash(audited.task.reference) if audited.task.reference is not None else ""
+    if (reference.content_hash if reference is not None else "") == made_with:
+        key = services.audit_key(revision, reference, audited.audit.judge[:200])
+        services.store(services.Case(revision, reference, key), audited.audit)
     return BatchProduct(
         environment_id=above.environment_id,
         version=above.version,
@@ -118,17 +120,6 @@ def save_task(given: SaveRequest) -> BatchProduct:
         task=row,
         revision=revision,
     )
-
-
-def task_key(given: SaveRequest, environment: Environment, state: ScenarioDraft, draft: TaskDraft) -> str:
-    """Its place below the theme. On an environment that was there before the whole path, so that it takes no other
-    task's place, unless the same instruction stands there on the same state."""
-    root, _, below = given.item.path.partition("/")
-    if APART not in root:
-        return below.replace("/", "-")
-    rows = environment.tasks.filter(source=given.source, current__instruction=draft.instruction, withheld="")
-    same = rows.filter(scenario__initial=store_state(encode_state(state.state)))
-    return same.order_by("id").values_list("key", flat=True).first() or given.item.path.replace("/", "-")
 
 
 def task_record(key: str, environment: str, class_name: str, state: ScenarioDraft, draft: TaskDraft) -> TaskRecord:

@@ -14,6 +14,7 @@ from synthesis.pipeline import PIPELINE
 from synthesis.stages import ItemSpec
 from webapp.accounts.access import access
 from webapp.batches import queries, services
+from webapp.batches.beside_human_work import meet_human_work
 from webapp.batches.launch import choice
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.forms import SettingsForm
@@ -154,12 +155,14 @@ def _clone_page(
 ) -> HttpResponse:
     body = {"settings": {"seed": form.settings.seed + 1}, "items": form.chosen_items[:2]}
     context = build_form_context(request, form) | _compare_form(origin, form)
+    chosen = choice.of_batch(origin, form.chosen_items)
     context |= {
         "origin": origin,
         "items": len(form.numbers),
         "rows": form.rows(),
         "unlisted": form.unlisted,
-        "readiness": check_form(form, choice.of_batch(origin, form.chosen_items)),
+        "readiness": check_form(form, chosen),
+        "human_work": meet_human_work(chosen.specs.values()),
         "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
         "dry_run": dry_run,
     }

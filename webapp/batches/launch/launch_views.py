@@ -17,6 +17,7 @@ from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access, takes_bytes
 from webapp.batches import services
+from webapp.batches.beside_human_work import meet_human_work
 from webapp.batches.engine.cast import is_scripted, with_defaults
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice, prompt_trials, task_files
@@ -202,6 +203,7 @@ def describe_dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenIte
         return {"faults": [("", "", str(error))]}
     return {
         "estimate": estimated,
+        "human_work": meet_human_work(specs),
         "made": [(count, _level_word(level, count)) for level, count in estimated.items.items()],
         "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
         "left_out": _first(chosen.left_out) if chosen.left_out else "",
@@ -235,7 +237,9 @@ def check_form(form: SettingsForm, chosen: ChosenItems) -> Readiness | None:
 
 def render_readiness(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> HttpResponse:
     """The parts of a page that say whether its batch can run."""
-    context = {"readiness": check_form(form, chosen), "models": choices(), "anew": True}
+    readiness = check_form(form, chosen)
+    human_work = meet_human_work(chosen.specs.values()) if readiness is not None else None
+    context = {"readiness": readiness, "human_work": human_work, "models": choices(), "anew": True}
     return render(request, "batches/launch/readiness_parts.html", context)
 
 

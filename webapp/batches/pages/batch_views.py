@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access, may
 from webapp.batches import queries, setting_labels
+from webapp.batches.beside_human_work import count_made_beside
 from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
@@ -85,6 +86,7 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
         context |= {
             "funnel": progress.by_level(lines),
             "kinds": descriptions.kinds(progress.groups(row.pk), GROUPS_LIVE),
+            "beside": count_made_beside(row.pk),
         }
     return context
 

@@ -195,7 +195,10 @@ def _locked(task: Task, seen: int | None = None) -> TaskRevision:
 def _revised(
     user: Any, revision: TaskRevision, frame: Frame | None, action: str, *, audited: bool = True, **detail: Any
 ) -> TaskRevision:
-    """A further revision that differs in its frame alone, current from now on."""
+    """A further revision that differs in its frame alone, current from now on.
+
+    Without `audited` it is one of many that were framed at once, which nobody looked at one by one: no human work.
+    """
     task = revision.task
     reference = reference_of(revision)
     saved = save_task(
@@ -204,14 +207,15 @@ def _revised(
         revision.scenario.initial,
         start_of(revision),
         task.source,
-    ).row
-    assert saved.current is not None
-    made = saved.current
+        asked=True,
+        chosen_by=user if audited else None,
+    )
+    made = saved.revision
     if made.pk != revision.pk:
         TaskRevision.objects.filter(pk=made.pk).update(origin_hash=revision.origin_hash or revision.content_hash)
     if reference is not None:
         save_reference(made, as_reference(reference), reference.source)
     audit(user, action, task, revision=made.number, before=revision.number, **detail)
     if audited:
-        start_task_audit(user, saved)
+        start_task_audit(user, saved.row)
     return made

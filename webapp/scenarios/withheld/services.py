@@ -20,7 +20,7 @@ from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import AuditState, Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import plain_instruction, task_record
-from webapp.scenarios.services import save_task
+from webapp.scenarios.services import SavedTask, save_task
 from webapp.scenarios.states import load_state
 
 SOURCE = "withheld"
@@ -81,8 +81,9 @@ def withhold_from(
 def _one(sandbox: Sandbox, task: Task, user: Any, done: VariantsMade) -> None:
     found = _first(sandbox, task)
     if isinstance(found, WithheldVariant):
-        row, new = save_variant(sandbox, task, found, user)
-        (done.made if new else done.unchanged).append(row.pk)
+        saved = save_variant(sandbox, task, found, user)
+        is_new = saved.task in ("created", "updated")
+        (done.made if is_new else done.unchanged).append(saved.row.pk)
         return
     reasons = [f"{one.name}: {one.reason}" if one.name else one.reason for one in found]
     done.unsuitable.append({"task": task.pk, "key": clean(task.key), "reasons": [clean(one)[:500] for one in reasons]})
@@ -108,9 +109,7 @@ def audited_variant(sandbox: Sandbox, parent: Task) -> TaskRevision:
     found = _first(sandbox, parent)
     if not isinstance(found, WithheldVariant):
         raise InputError(f"Nothing can be withheld from the task {parent.key!r}: {found[0].reason if found else ''}.")
-    row, _ = save_variant(sandbox, parent, found)
-    revision = _revision(Task.objects.get(pk=row.pk))
-    assert revision is not None
+    revision = save_variant(sandbox, parent, found).revision
     case = case_of(revision, reference_of(revision))
     if known(case) is None:
         store(case, compute(sandbox, case, subject_of(case, program_of(revision.scenario.version))))
@@ -122,8 +121,8 @@ def _revision(task: Task) -> TaskRevision | None:
     return rows.filter(pk=task.current_id or 0).first()
 
 
-def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: Any = None) -> tuple[Task, bool]:
-    """Store a variant as a task of its own, with its reference; and whether it is new, or of new content.
+def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: Any = None) -> SavedTask:
+    """Store a variant as a task of its own, with its reference. One that people edited or decided on stays current.
 
     Raises InputError and InfrastructureError."""
     revision = _revision(parent)
@@ -154,10 +153,9 @@ def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: A
     with transaction.atomic():
         saved = save_task(record, version, revision.scenario.initial, start, SOURCE)
         Task.objects.filter(pk=saved.row.pk).update(parent=parent)
-        new = saved.task != "unchanged"
-        if new and user is not None:
+        if saved.task in ("created", "updated") and user is not None:
             audit(user, "task.withhold", saved.row, parent=parent.pk, withheld=found.withheld.name)
-    return saved.row, new
+    return saved
 
 
 def _key(parent: Task, found: WithheldVariant) -> str:

@@ -92,5 +92,6 @@ def make_reference(user: Any, fork: Trajectory) -> tuple[TaskReference, Job]:
             raise Conflict("The task was edited meanwhile. Try it again: the calls are executed at its new revision.")
         before = reference_of(current)
         row = save_reference(current, reference_in(fork), SOURCE)
+        Task.objects.filter(pk=fork.attempted_task.pk).update(current_by=user)
         audit(user, "reference.fork", fork, task=fork.task_id, reference=row.pk, before=before.pk if before else None)
         return row, start_task_audit(user, fork.attempted_task)

@@ -39,8 +39,9 @@ class Command(BaseCommand):
             counts = result[kind]
             tell_failures(self.stderr.write, kind, counts["failed"])
             self.stderr.write(
-                f"{kind}: {counts['created']} created ({counts['updated']} of them new versions), "
-                f"{counts['unchanged']} unchanged, {len(counts['failed'])} failed"
+                f"{kind}: {counts['created']} created, {counts['updated']} updated, {counts['unchanged']} unchanged, "
+                f"{counts['beside']} stored beside human work, {counts['kept']} kept as people made them, "
+                f"{len(counts['failed'])} failed"
             )
         tell_frames(self.stderr.write, result)
         if options["json"]:

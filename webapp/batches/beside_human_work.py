@@ -1,0 +1,69 @@
+"""Human work that a batch meets: what stands there before it starts, and what it made beside that afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from django.db.models import F, Q, QuerySet
+
+from synthesis.stages import ItemSpec
+from synthesis.themes.keys import slug
+from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
+from webapp.batches.models import BatchProduct
+from webapp.environments.models import Environment
+from webapp.scenarios.human_work import HumanWork, count_human_work
+
+
+def meet_human_work(specs: Iterable[ItemSpec]) -> HumanWork:
+    """Count the human work in the environments that a batch of these items would grow on, or make once more."""
+    versions, keys = set[int](), set[str]()
+    for spec in specs:
+        if spec.version:
+            versions.add(spec.version)
+        elif spec.theme is not None:
+            keys |= {spec.theme.key, slug(spec.theme.key)}
+        else:
+            keys.add(spec.key)
+    if not versions and not keys:
+        return HumanWork()
+    rows = Environment.objects.filter(Q(versions__in=versions) | Q(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=keys))
+    return count_human_work(rows.values("pk"))
+
+
+def find_versions_beside(batch: int) -> QuerySet[BatchProduct]:
+    """The products of a batch whose version is not current, because a person's was when the batch made it."""
+    rows = BatchProduct.objects.filter(item__batch=batch, item__level="theme", version__isnull=False)
+    rows = rows.filter(environment__current_by__isnull=False, environment__current__created_at__lt=F("created_at"))
+    return rows.exclude(environment__current=F("version"))
+
+
+def find_revisions_beside(batch: int) -> QuerySet[BatchProduct]:
+    """The products of a batch whose revision is not current, because another one was when the batch made it."""
+    rows = BatchProduct.objects.filter(item__batch=batch, item__level="task", revision__isnull=False)
+    rows = rows.filter(task__current__created_at__lt=F("created_at"))
+    return rows.exclude(task__current=F("revision"))
+
+
+@dataclass(frozen=True)
+class MadeBeside:
+    """How much a batch made beside human work."""
+
+    versions: int
+    revisions: int
+
+    def __bool__(self) -> bool:
+        return bool(self.versions or self.revisions)
+
+    @property
+    def words(self) -> str:
+        """For example `1 version, 3 revisions of tasks`."""
+        versions = f"{self.versions:,} version{'s' if self.versions != 1 else ''}"
+        revisions = f"{self.revisions:,} revision{'s' if self.revisions != 1 else ''} of tasks"
+        return ", ".join(words for count, words in ((self.versions, versions), (self.revisions, revisions)) if count)
+
+
+def count_made_beside(batch: int) -> MadeBeside:
+    """Count what a batch made beside human work that is not current."""
+    versions = find_versions_beside(batch).order_by().values("version").distinct().count()
+    return MadeBeside(versions, find_revisions_beside(batch).order_by().values("revision").distinct().count())

@@ -1,0 +1,1 @@
+"""What imports and batches stored beside human work, and its adoption."""

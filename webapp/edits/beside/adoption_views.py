@@ -1,0 +1,104 @@
+"""Views of what imports and batches stored beside human work, and the acts that adopt it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from django.contrib import messages
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from webapp.accounts.access import access
+from webapp.batches.beside_human_work import find_revisions_beside, find_versions_beside
+from webapp.batches.models import Batch
+from webapp.edits.beside import adoption
+from webapp.errors import Conflict
+from webapp.jobs.models import Job
+from webapp.query_params import LARGEST_ID, Params, whole_number
+from webapp.scenarios.importer import BESIDE
+
+SHOWN = 200
+KINDS = ("version", "revision")
+
+
+@access("read")
+@require_safe
+@never_cache
+def beside(request: HttpRequest) -> HttpResponse:
+    """What a batch (`?batch=`) or an import (`?job=`) stored beside human work, and is not current."""
+    params = Params(request.GET)
+    batch, job = (whole_number(params.text(name), 1, LARGEST_ID) for name in ("batch", "job"))
+    if batch is not None:
+        row = get_object_or_404(Batch, pk=batch)
+        versions = list(find_versions_beside(batch).values_list("version", flat=True))
+        revisions = list(find_revisions_beside(batch).values_list("revision", flat=True))
+        origin = {"name": "batch", "number": batch, "words": row.name, "url": reverse("batches:batch", args=[batch])}
+    else:
+        found = get_object_or_404(Job, pk=job or 0)
+        versions, revisions = _listed(found)
+        url = reverse("jobs:detail", args=[found.pk])
+        origin = {"name": "job", "number": found.pk, "words": found.title, "url": url}
+    version_rows, revision_rows = adoption.find_versions(versions), adoption.find_revisions(revisions)
+    context = {
+        "origin": origin,
+        "versions": version_rows[:SHOWN],
+        "revisions": revision_rows[:SHOWN],
+        "version_count": version_rows.count(),
+        "revision_count": revision_rows.count(),
+        "shown": SHOWN,
+    }
+    return render(request, "edits/beside.html", context)
+
+
+def _listed(job: Job) -> tuple[list[int], list[int]]:
+    """The versions and the revisions that the result of an import lists."""
+    lines = job.result.get(BESIDE, []) if isinstance(job.result, dict) else []
+    lines = [line for line in lines if isinstance(line, dict) and type(line.get("id")) is int]
+    versions, revisions = ([line["id"] for line in lines if line.get("kind") == kind] for kind in KINDS)
+    return versions, revisions
+
+
+@access("review")
+@require_POST
+def adopt_version(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make a version the current one of its environment."""
+
+    def act() -> str:
+        row = adoption.adopt_version(request.user, pk)
+        return f"Version {row.number} of {row.environment.name} is current now."
+
+    return _adopted(request, act)
+
+
+@access("review")
+@require_POST
+def adopt_revision(request: HttpRequest, pk: int) -> HttpResponse:
+    """Make a revision the current one of its task."""
+
+    def act() -> str:
+        row = adoption.adopt_revision(request.user, pk)
+        return f"Revision {row.number} of {row.task.title} is current now."
+
+    return _adopted(request, act)
+
+
+def _adopted(request: HttpRequest, act: Callable[[], str]) -> HttpResponse:
+    back = _place(request)
+    try:
+        messages.success(request, act())
+    except Conflict as error:
+        messages.error(request, str(error))
+    return redirect(back)
+
+
+def _place(request: HttpRequest) -> str:
+    """The list that the act was started from."""
+    params = Params(request.POST)
+    for name in ("batch", "job"):
+        number = whole_number(params.text(name), 1, LARGEST_ID)
+        if number is not None:
+            return f"{reverse('edits:beside')}?{name}={number}"
+    return reverse("edits:list")

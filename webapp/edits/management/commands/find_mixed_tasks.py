@@ -1,0 +1,44 @@
+"""`manage.py find_mixed_tasks --json`: report tasks that hold several unrelated ones, and split them on request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandParser
+
+from webapp.commands import as_json, one_clear_line
+from webapp.edits.mixed_tasks import find_mixed_tasks, split_mixed_task
+from webapp.templatetags.show import plain
+
+
+class Command(BaseCommand):
+    help = (
+        "Report tasks whose revisions come from different batch items with different instructions or states. With "
+        "--split each part that nobody decided on, edited or trained on becomes a task of its own."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--split", action="store_true", help="split the tasks apart if that is safe")
+        parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        with one_clear_line():
+            found = find_mixed_tasks()
+            for mixed in found:
+                if options["split"]:
+                    split_mixed_task(mixed)
+        for mixed in found:
+            self.stderr.write(f"task {mixed.task.pk}, {plain(mixed.task.title)}: {len(mixed.parts)} tasks in one")
+            for part in mixed.parts:
+                numbers = ", ".join(map(str, part.numbers))
+                batches = ", ".join(map(str, part.batches))
+                words = "current, " if part.is_current else ""
+                self.stderr.write(
+                    f"  {words}revisions {numbers}, of batches {batches}, {part.attempts} attempts: "
+                    f"{plain(part.instruction)[:120]}"
+                )
+            for line in mixed.split:
+                self.stderr.write(f"  {line}")
+        self.stderr.write(f"{len(found)} mixed task{'s' if len(found) != 1 else ''}")
+        if options["json"]:
+            self.stdout.write(as_json({"mixed": len(found), "tasks": [mixed.report() for mixed in found]}))
