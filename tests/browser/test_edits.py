@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.checks import faults, next_item
 from tests.browser.test_environments import signed_in
-from tests.edits.seed import RIGHT, SeedLibrary, approve, assessed, library
+from tests.edits.seed import RIGHT, WRONG, SeedLibrary, approve, assessed, library
 from tests.edits.test_pages import carried_out
 from tests.review import seed
 from webapp.edits.models import Edit
@@ -139,6 +139,28 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
     expect(page.locator("#task-asked", has_text="Tell me how many are left.")).to_be_visible()
     assert page.locator("[data-lease]").count(), "and is theirs to decide as before"
     assert not faults(page, "the desk after its edit")
+
+
+def test_a_tool_is_saved_after_one_of_its_cases_was_run(page: Page, made: SeedLibrary) -> None:
+    styles: list[str] = []
+    page.on("console", lambda said: styles.append(said.text) if "inline style" in said.text else None)
+    queue = seed.queue(seed.people("adjudicator")[0], "Failing tools", "tool")
+    page.goto(f"/review/{queue.pk}/")
+    next_item(page, "form[data-decide]")
+    page.keyboard.press("e")
+    page.wait_for_function("() => document.activeElement.matches('.ace_text-input')")
+    mended = made.tool.source.replace(WRONG, RIGHT)
+    page.evaluate("source => ace.edit(document.querySelector('.ace-box')).setValue(source, 1)", mended)
+    page.get_by_role("button", name="Run case 1").click()
+    page.wait_for_selector("#case-results >> text=as expected now")
+    page.evaluate("document.querySelector('#case-results').setAttribute('data-old', '')")
+    page.evaluate("document.querySelector('#case-results').style.color = ''")
+    page.locator("#case-results summary").click()
+    page.get_by_role("button", name="Run case 1").click()
+    page.wait_for_selector("#case-results:not([data-old])")
+    page.get_by_role("button", name="Save as version 2").click()
+    page.wait_for_selector("text=Being saved")
+    assert not styles
 
 
 def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
