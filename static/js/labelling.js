@@ -65,6 +65,20 @@
     document.getElementById("found-nodes").textContent = words ? `${hits} of ${size} nodes` : `${size} nodes`;
   }
 
+  /* What this browser kept of a choice is shown as it was chosen. */
+  function showRestored({ detail }) {
+    const slot = form.querySelector("[name=slot]:checked");
+    for (const field of detail.changed.filter(({ name }) => name === "node" || name === "second")) {
+      const item = tree?.querySelector(`[data-node="${CSS.escape(field.value)}"]`);
+      const asked = form.querySelector(`[name=slot][value=${field.name}]`);
+      if (!item) continue;
+      if (asked) asked.checked = true;
+      choose(item);
+    }
+    if (slot) slot.checked = true;
+  }
+  form.addEventListener("held:restored", showRestored);
+
   if (tree) {
     const field = document.getElementById("find-node");
     tree.addEventListener("click", (event) => {
@@ -98,6 +112,7 @@
       window.envarium.flash("That could not be kept: the server cannot be reached.", "bad");
       return;
     }
+    if (answer.ok) form.dispatchEvent(new CustomEvent("held:kept", { bubbles: true }));
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const said = page.querySelector("#main .note.bad");
     if (said) window.envarium.flash(said.textContent, "bad");
