@@ -2,7 +2,6 @@
 "use strict";
 
 (() => {
-  const NARROW = 600;
   const LINES = { least: 12, most: 40 };
 
   const dark = () => {
@@ -45,7 +44,7 @@
       useSoftTabs: true,
       useWorker: false,
       readOnly: field.readOnly,
-      wrap: window.innerWidth < NARROW,
+      wrap: true,
       showPrintMargin: false,
       highlightActiveLine: false,
       enableKeyboardAccessibility: true,

@@ -60,7 +60,8 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.wait_for_function("() => document.activeElement.matches('.ace_scroller')")
     page.keyboard.press("Enter")
     page.keyboard.press("Control+Home")
-    for _ in range(5):
+    wrong_line = "ace.edit(document.querySelector('.ace-box')).session.documentToScreenRow(5, 0)"
+    for _ in range(page.evaluate(wrong_line)):  # long lines are wrapped
         page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
     page.keyboard.press("Shift+Home")
@@ -176,8 +177,21 @@ def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
         tab.wait_for_load_state()
     other.wait_for_selector("text=changed in another tab")
     assert other.input_value("#edit-instruction") == "Second."
-    assert Edit.objects.get().body["instruction"] == "First."
+    other.keyboard.press("Control+s")
+    other.wait_for_load_state()
+    other.wait_for_selector("text=changed in another tab")
+    assert Edit.objects.get().body["instruction"] == "First.", "pressing it once more does not win either"
+    expect(other.locator("[aria-label^='Mine, theirs']")).to_contain_text("First.")
     assert not faults(other, "edits")
+    other.get_by_role("button", name="Replace the other tab's draft").click()
+    other.wait_for_selector("text=The draft is kept")
+    assert Edit.objects.get().body["instruction"] == "Second."
+    other.locator("#edit-why").focus()
+    other.keyboard.insert_text("w" * 2001)
+    assert len(other.input_value("#edit-why")) == 2001, "nothing is cut"
+    expect(other.locator("#edit-why + .length-said")).to_contain_text("2,001 of 2,000 characters")
+    other.keyboard.press("Backspace")
+    expect(other.locator("#edit-why + .length-said")).to_be_empty()
 
 
 def test_a_key_is_given_another_letter_and_back(page: Page) -> None:

@@ -39,7 +39,7 @@ from webapp.review.verdicts import SETTLED
 from webapp.scenarios.audits.services import NamedJudge, case_of, store
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import save_reference
-from webapp.scenarios.services import Start, save_task
+from webapp.scenarios.services import Start, rename_task, save_task
 from webapp.scenarios.states import store_state
 
 STALE = "It was changed since this edit was begun. Put the draft on what is there now, look at both, and save then."
@@ -162,6 +162,8 @@ def _save_task(
     carries, approved = line.approval == Approval.CARRIES, task.review_state == ReviewState.APPROVED
     initial = store_state(proposed.initial)
     saved = save_task(proposed.record, version, initial, start, task.source, keeps_review=carries).row
+    if edit.kind == EditKind.TASK and saved.title != proposed.record.title:
+        rename_task(saved, proposed.record.title)
     made = saved.current
     if made is None:
         raise InputError(f"Task {task.pk} has no revision any more.")

@@ -1,4 +1,4 @@
-"""Forms while the server cannot be reached: nothing is sent into the void, nothing typed is lost, nothing is made twice."""
+"""Forms while the server cannot be reached: nothing typed is lost, and nothing is made twice."""
 
 from __future__ import annotations
 
