@@ -263,6 +263,21 @@ def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
     assert task.title == "Once more"
 
 
+def test_two_saves_that_overlap_name_who_saved_what(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
+    task, other = made.task("three"), seed.people("adjudicator")[0]
+    mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
+    form = standing_parts(mine)
+    mine = services.keep_draft(person, mine.pk, form | {"instruction": "Mine."}, mine.serial)
+    theirs = services.keep_draft(other, theirs.pk, form | {"instruction": "Theirs."}, theirs.serial)
+
+    def meanwhile(done: int, total: int, note: str | None) -> None:
+        if note == "Saving" and done == total and services.find_edit(theirs.pk).state == "draft":
+            save_edit(sandbox, other, theirs.pk, None)
+
+    with pytest.raises(ChangedMeanwhile, match=f"{other} saved edit {theirs.pk} of task {task.pk} meanwhile"):
+        save_edit(sandbox, person, mine.pk, None, meanwhile)
+
+
 def test_a_state_that_changes_alone_is_saved_with_each_edit(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
     """The record of an edited revision does not spell its state: the next state is another revision all the same."""
     task = made.task("three")

@@ -128,7 +128,7 @@ def _write(
         return _saved_already(find_edit(edit.pk))
     edit = find_edit(edit.pk)
     if edit.digest != forecast.digest or is_stale(edit) or not holds(forecast, edit):
-        raise ChangedMeanwhile("Something changed while the edit was saved; nothing was. Save it once more.")
+        raise ChangedMeanwhile(_name_clash(edit))
     done = SavedEdit(tasks=len(ready))
     version = edit.version
     if program is not None:
@@ -146,6 +146,17 @@ def _write(
     edit.save(update_fields=["state", "saved_at", "saved_version", "saved_revision", "updated_at"])
     write_audit_log(user, "edit.saved", edit, environment=environment.pk, **done.report())
     return done
+
+
+def _name_clash(edit: Edit) -> str:
+    """State who saved what while the edit was being saved."""
+    rows = Edit.objects.filter(state=EditState.SAVED, environment=edit.environment_id).exclude(pk=edit.pk)
+    rows = rows.filter(saved_at__gte=edit.updated_at).select_related("author", "task").order_by("-saved_at")
+    last = rows.first()
+    if last is None:
+        return "Something changed while the edit was saved; nothing was. Save it once more."
+    what = f"task {last.task_id}" if last.task_id else last.tool or "the program"
+    return f"{last.author} saved edit {last.pk} of {what} meanwhile; nothing was saved. Look at both, and save again."
 
 
 def _save_task(
