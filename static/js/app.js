@@ -163,7 +163,7 @@
     }
   });
 
-  /* What was typed into such a form stands there again after the browser's Back: it is asked for anew with that. */
+  /* What was typed into such a form stands there again after Back or a reload: it is asked for anew with that. */
   const once = new Set(["csrfmiddlewaretoken", "token"]);
   const kept = (form) => JSON.stringify([...new FormData(form)].filter(([name]) => !once.has(name)));
   const place = (form) => `typed ${location.pathname}${location.search}#${form.id}`;
@@ -173,7 +173,8 @@
     }
   });
   window.addEventListener("pageshow", (event) => {
-    if (event.persisted || performance.getEntriesByType("navigation")[0]?.type !== "back_forward") return;
+    const way = performance.getEntriesByType("navigation")[0]?.type;
+    if (event.persisted || !/^(back_forward|reload)$/.test(way)) return;
     for (const form of document.querySelectorAll("form[data-keep-typed]")) {
       let before = null;
       try { before = sessionStorage.getItem(place(form)); } catch { return; }

@@ -2,7 +2,6 @@
 "use strict";
 
 (() => {
-  const NARROW = 600;
   const LINES = { least: 12, most: 40 };
 
   const dark = () => {
@@ -45,7 +44,7 @@
       useSoftTabs: true,
       useWorker: false,
       readOnly: field.readOnly,
-      wrap: window.innerWidth < NARROW,
+      wrap: true,
       showPrintMargin: false,
       highlightActiveLine: false,
       enableKeyboardAccessibility: true,
@@ -94,7 +93,6 @@
   /* On a desk a draft is kept by itself; what is typed and not kept is asked about before the page, or the item, is left. */
   const KEEP_MS = 4000;
   let typed = 0;
-  let sent = 0;
   let kept = 0;
   let waiting = 0;
   const formOf = (element) => element.form?.closest("form[data-edit]") || element.closest?.("form[data-edit]");
@@ -110,32 +108,38 @@
     typed += 1;
     if (form.matches("[data-keeps]")) keepSoon(form);
   });
-  /* What is sent while a keep is under way would name the draft as it was before that: it waits, and goes then. */
-  let asked = 0;
+  /* Requests of the draft's form that are under way, with how much had been typed when each was sent. They are counted by
+     request: an answer may replace the button that asked for it, and its end is then told of by another element. */
+  const underWay = new Map();
   let waits = null;
   document.addEventListener("submit", (event) => {
-    if (!event.target.matches("form[data-edit]") || !asked) return;
+    if (!event.target.matches("form[data-edit]") || event.defaultPrevented) return;
+    if (!underWay.size) { kept = typed; return; }
+    /* Sent now, it would name the draft as it was before the request under way: it is sent after that. */
     event.preventDefault();
     event.stopImmediatePropagation();
     waits = { form: event.target, by: event.submitter };
   }, true);
-  document.addEventListener("htmx:beforeRequest", (event) => { if (ofDraft(event)) asked += 1; });
-  document.addEventListener("htmx:afterRequest", (event) => {
-    if (!ofDraft(event)) return;
-    asked = Math.max(0, asked - 1);
-    if (asked || !waits) return;
-    const { form, by } = waits;
-    waits = null;
-    if (form.isConnected) form.requestSubmit(by?.isConnected ? by : undefined);
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (ofDraft(event)) underWay.set(event.detail.xhr, { typed, button: event.target });
   });
-  document.addEventListener("submit", (event) => { if (ofDraft(event)) kept = typed; });
-  document.addEventListener("htmx:beforeRequest", (event) => { if (ofDraft(event)) sent = typed; });
   document.addEventListener("htmx:beforeOnLoad", (event) => {
-    if (ofDraft(event) && event.detail.xhr.getResponseHeader("HX-Redirect")) kept = typed; // saved: the page is left for that
+    const saved = event.detail.xhr.getResponseHeader("HX-Redirect");
+    if (underWay.has(event.detail.xhr) && saved) kept = typed; // the page is left for what was saved
   });
   document.addEventListener("htmx:afterRequest", (event) => {
-    if (!ofDraft(event) || !event.detail?.successful) return;
-    if (event.target.value !== "add_check" && !document.querySelector("#edit-kept .bad")) kept = sent;
+    const { xhr, successful } = event.detail;
+    const request = underWay.get(xhr);
+    if (!request) return;
+    underWay.delete(xhr);
+    const isKept = successful && request.button.value !== "add_check" && !document.querySelector("#edit-kept .bad");
+    if (isKept) kept = Math.max(kept, request.typed);
+    const form = document.getElementById("edit-form");
+    if (isKept && !dirty()) form?.dispatchEvent(new CustomEvent("held:kept", { bubbles: true }));
+    if (underWay.size || !waits) return;
+    const { form: waiting, by } = waits;
+    waits = null;
+    if (waiting.isConnected) waiting.requestSubmit(by?.isConnected ? by : undefined);
   });
   document.addEventListener("submit", (event) => {
     if (!event.target.matches("form[data-decide]") || !dirty()) return;
@@ -143,6 +147,7 @@
     event.preventDefault();
     event.stopImmediatePropagation();
   }, true);
+  document.addEventListener("held:discarded", () => { kept = typed; });
   window.addEventListener("beforeunload", (event) => { if (dirty()) event.preventDefault(); });
 
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {

@@ -64,6 +64,7 @@
       window.envarium.flash("That could not be kept: the server cannot be reached.", "bad");
       return;
     }
+    if (answer.ok) form.dispatchEvent(new CustomEvent("held:kept", { bubbles: true }));
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const said = page.querySelector("#main .note.bad");
     if (said) window.envarium.flash(said.textContent, "bad");

@@ -57,6 +57,20 @@
     item.querySelector(":scope > .node").scrollIntoView({ block: "nearest" });
   }
 
+  /* What this browser kept of a choice is shown as it was chosen. */
+  function showRestored({ detail }) {
+    const slot = form.querySelector("[name=slot]:checked");
+    for (const field of detail.changed.filter(({ name }) => name === "node" || name === "second")) {
+      const item = tree?.querySelector(`[data-node="${CSS.escape(field.value)}"]`);
+      const asked = form.querySelector(`[name=slot][value=${field.name}]`);
+      if (!item) continue;
+      if (asked) asked.checked = true;
+      choose(item);
+    }
+    if (slot) slot.checked = true;
+  }
+  form.addEventListener("held:restored", showRestored);
+
   if (tree) {
     tree.addEventListener("click", (event) => {
       const name = event.target.closest("button.name");

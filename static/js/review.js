@@ -7,6 +7,7 @@
   const IDLE_MS = 120000;
   const SOON_S = 60;
   const DRAFT_MS = 800;
+  const AGAIN_MS = 5000;
   const envarium = (window.envarium = window.envarium || {});
   let desk = null;
 
@@ -36,6 +37,7 @@
       tick();
       window.setTimeout(fetchAhead, 300);
     }
+    if (form?.querySelector(":scope > .held-note")) changed(); // what this browser kept goes to the server's draft
   }
 
   function end() {
@@ -105,7 +107,13 @@
   function changed() {
     if (!desk?.form) return;
     window.clearTimeout(desk.dirty);
-    desk.dirty = window.setTimeout(() => { desk.keeping = keep(); }, DRAFT_MS);
+    desk.dirty = window.setTimeout(keepDraft, DRAFT_MS);
+  }
+
+  function keepDraft() {
+    if (!desk) return;
+    desk.dirty = 0;
+    desk.keeping = keep();
   }
 
   async function keep() {
@@ -118,9 +126,11 @@
       const told = tells ? await answer.json() : {};
       const drafted = form.querySelector("[name=drafted]");
       if (answer.ok && drafted) drafted.value = told.saved;
+      if (answer.ok && !desk?.dirty) form.dispatchEvent(new CustomEvent("held:kept", { bubbles: true }));
       if (said) said.textContent = answer.ok ? "Draft kept" : told.error || "The draft could not be kept";
     } catch {
-      if (said) said.textContent = "The draft could not be kept: the server cannot be reached";
+      if (said) said.textContent = "The draft is kept in this browser only: the server cannot be reached";
+      if (desk?.form === form && !desk.dirty) desk.dirty = window.setTimeout(keepDraft, AGAIN_MS);
     }
   }
 
@@ -179,6 +189,7 @@
     window.htmx.process(document.getElementById("main"));
     document.getElementById("main").focus({ preventScroll: true });
     begin();
+    envarium.held.begin();
     const seen = desk?.bar;
     if (seen) beat();
   }
@@ -223,7 +234,7 @@
      of a heartbeat (which would find the item given back); where that is refused, the server's page says why. */
   async function decide(event) {
     const form = event.target.closest?.("form[data-decide]");
-    if (!form || !desk) return;
+    if (!form || !desk || event.defaultPrevented) return;
     const seconds = form.querySelector("[name=seconds]");
     if (seconds) seconds.value = String(desk.spent);
     window.clearTimeout(desk.dirty);
@@ -236,10 +247,23 @@
     body.set("scripted", "1");
     desk.beating.abort();
     await desk.keeping;
-    let answer = null;
-    try { answer = await post(form.action, body); } catch { /* sent again as a page, which says what is wrong */ }
-    if (answer?.ok) { showAhead(ahead, await answer.json()); return; }
-    form.submit();
+    let answer;
+    try { answer = await post(form.action, body); } catch { keepUnsure(form); return; }
+    if (answer.ok) {
+      const taken = await answer.json();
+      form.dispatchEvent(new CustomEvent("held:kept", { bubbles: true }));
+      showAhead(ahead, taken);
+      return;
+    }
+    form.submit(); // as a page, which says what is wrong
+  }
+
+  /* The connection ended before the answer came: the decision may have been taken. Sent again, it is refused in that case. */
+  function keepUnsure(form) {
+    desk.sending = false;
+    const said = form.querySelector("[data-draft-said]");
+    if (said) said.textContent = "It is not known whether your decision arrived: the connection was lost. Decide again, or reload to see.";
+    changed();
   }
 
   /* An attempt is ticked by the key with which lists tick their rows. */
@@ -254,6 +278,11 @@
   /* The replay goes through its steps by itself. */
   window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay")) window.location.reload(); });
   document.addEventListener("submit", decide);
+  document.addEventListener("held:restored", ({ detail }) => {
+    const places = detail.missing.filter(({ name }) => name.startsWith("places="));
+    for (const { name } of places) point(name.slice("places=".length));
+    detail.missing = detail.missing.filter((one) => !places.includes(one));
+  });
   document.addEventListener("keydown", typed);
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-point]");

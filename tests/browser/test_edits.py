@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from tests.browser.checks import faults, next_item
 from tests.browser.test_environments import signed_in
-from tests.edits.seed import RIGHT, SeedLibrary, approve, assessed, library
+from tests.edits.seed import RIGHT, WRONG, SeedLibrary, approve, assessed, library
 from tests.edits.test_pages import carried_out
 from tests.review import seed
 from webapp.edits.models import Edit
@@ -60,7 +60,8 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.wait_for_function("() => document.activeElement.matches('.ace_scroller')")
     page.keyboard.press("Enter")
     page.keyboard.press("Control+Home")
-    for _ in range(5):
+    wrong_line = "ace.edit(document.querySelector('.ace-box')).session.documentToScreenRow(5, 0)"
+    for _ in range(page.evaluate(wrong_line)):  # long lines are wrapped
         page.keyboard.press("ArrowDown")
     page.keyboard.press("End")
     page.keyboard.press("Shift+Home")
@@ -141,6 +142,28 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
     assert not faults(page, "the desk after its edit")
 
 
+def test_a_tool_is_saved_after_one_of_its_cases_was_run(page: Page, made: SeedLibrary) -> None:
+    styles: list[str] = []
+    page.on("console", lambda said: styles.append(said.text) if "inline style" in said.text else None)
+    queue = seed.queue(seed.people("adjudicator")[0], "Failing tools", "tool")
+    page.goto(f"/review/{queue.pk}/")
+    next_item(page, "form[data-decide]")
+    page.keyboard.press("e")
+    page.wait_for_function("() => document.activeElement.matches('.ace_text-input')")
+    mended = made.tool.source.replace(WRONG, RIGHT)
+    page.evaluate("source => ace.edit(document.querySelector('.ace-box')).setValue(source, 1)", mended)
+    page.get_by_role("button", name="Run case 1").click()
+    page.wait_for_selector("#case-results >> text=as expected now")
+    page.evaluate("document.querySelector('#case-results').setAttribute('data-old', '')")
+    page.evaluate("document.querySelector('#case-results').style.color = ''")
+    page.locator("#case-results summary").click()
+    page.get_by_role("button", name="Run case 1").click()
+    page.wait_for_selector("#case-results:not([data-old])")
+    page.get_by_role("button", name="Save as version 2").click()
+    page.wait_for_selector("text=Being saved")
+    assert not styles
+
+
 def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
     page.goto(f"/tasks/{made.task('none').pk}/")
     page.keyboard.press("E")
@@ -154,8 +177,21 @@ def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
         tab.wait_for_load_state()
     other.wait_for_selector("text=changed in another tab")
     assert other.input_value("#edit-instruction") == "Second."
-    assert Edit.objects.get().body["instruction"] == "First."
+    other.keyboard.press("Control+s")
+    other.wait_for_load_state()
+    other.wait_for_selector("text=changed in another tab")
+    assert Edit.objects.get().body["instruction"] == "First.", "pressing it once more does not win either"
+    expect(other.locator("[aria-label^='Mine, theirs']")).to_contain_text("First.")
     assert not faults(other, "edits")
+    other.get_by_role("button", name="Replace the other tab's draft").click()
+    other.wait_for_selector("text=The draft is kept")
+    assert Edit.objects.get().body["instruction"] == "Second."
+    other.locator("#edit-why").focus()
+    other.keyboard.insert_text("w" * 2001)
+    assert len(other.input_value("#edit-why")) == 2001, "nothing is cut"
+    expect(other.locator("#edit-why + .length-said")).to_contain_text("2,001 of 2,000 characters")
+    other.keyboard.press("Backspace")
+    expect(other.locator("#edit-why + .length-said")).to_be_empty()
 
 
 def test_a_key_is_given_another_letter_and_back(page: Page) -> None:

@@ -232,6 +232,52 @@ def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_me
     assert merged_checks([first], checks, [second]) == checks, "who adds one keeps all"
 
 
+def test_a_title_conflict_shows_both_titles_and_what_both_began_from(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    task, other = made.task("three"), seed.people("adjudicator")[0]
+    began = task.title
+    mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
+    form = standing_parts(mine)
+    theirs = services.keep_draft(other, theirs.pk, form | {"title": "Their title"}, theirs.serial)
+    mine = services.keep_draft(person, mine.pk, form | {"title": "My title"}, mine.serial)
+    save_edit(sandbox, other, theirs.pk, None)
+    task.refresh_from_db()
+    assert task.title == "Their title", "a title alone is saved"
+    with pytest.raises(ChangedMeanwhile):
+        services.start_save(person, mine.pk, mine.serial)
+    told = stale_sides(services.find_edit(mine.pk), None)
+    assert [[row.text for row in side.rows if row.kind != "hunk"] for side in told.mine] == [[began, "My title"]]
+    titles = [side for side in told.theirs if side.title == "Theirs: Title"]
+    assert [row.text for row in titles[0].rows if row.kind != "hunk"] == [began, "Their title"]
+    assert told.text.startswith(began)
+    renewed = services.renew_base(person, mine.pk)
+    assert renewed.body == {"title": "My title"}
+    save_edit(sandbox, person, renewed.pk, None)
+    task.refresh_from_db()
+    assert task.title == "My title"
+    last = services.start_task_edit(other, task)
+    last = services.keep_draft(other, last.pk, standing_parts(last) | {"title": "Once more"}, last.serial)
+    save_edit(sandbox, other, last.pk, None)
+    task.refresh_from_db()
+    assert task.title == "Once more"
+
+
+def test_two_saves_that_overlap_name_who_saved_what(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
+    task, other = made.task("three"), seed.people("adjudicator")[0]
+    mine, theirs = services.start_task_edit(person, task), services.start_task_edit(other, task)
+    form = standing_parts(mine)
+    mine = services.keep_draft(person, mine.pk, form | {"instruction": "Mine."}, mine.serial)
+    theirs = services.keep_draft(other, theirs.pk, form | {"instruction": "Theirs."}, theirs.serial)
+
+    def meanwhile(done: int, total: int, note: str | None) -> None:
+        if note == "Saving" and done == total and services.find_edit(theirs.pk).state == "draft":
+            save_edit(sandbox, other, theirs.pk, None)
+
+    with pytest.raises(ChangedMeanwhile, match=f"{other} saved edit {theirs.pk} of task {task.pk} meanwhile"):
+        save_edit(sandbox, person, mine.pk, None, meanwhile)
+
+
 def test_a_state_that_changes_alone_is_saved_with_each_edit(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:
     """The record of an edited revision does not spell its state: the next state is another revision all the same."""
     task = made.task("three")

@@ -17,6 +17,7 @@ from webapp.edits.models import Edit
 from webapp.edits.proposals import editable_source
 from webapp.endpoints.services import set_roles
 from webapp.environments.models import Tool
+from webapp.errors import Conflict
 
 if TYPE_CHECKING:
     from synthesis.runtime import Sandbox
@@ -67,7 +68,9 @@ def test_a_reply_that_is_no_method_leaves_no_draft(sandbox: Sandbox, made: SeedL
 
 
 def test_without_an_author_it_says_who_can_choose_one(made: SeedLibrary, person: User) -> None:
-    services.start_repair(person, made.tool)
-    job = carried_out("repair_tool")
-    assert job.state == "failed"
-    assert "An administrator chooses one" in job.error
+    with pytest.raises(Conflict, match="An administrator chooses one"):
+        services.start_repair(person, made.tool)
+    edit = services.start_tool_edit(person, made.tool)
+    browser = Client()
+    browser.force_login(person)
+    assert "no model plays the author" in browser.get(f"/edits/{edit.pk}/").content.decode()

@@ -145,7 +145,8 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
     """Keep what is typed as the draft, then do what the button says."""
     row, params = services.find_edit(pk), Params(request.POST)
     given, act = typed(row, request.POST), "case" if "case" in request.POST else params.text("act", 20)
-    serial = params.number("serial") or 0
+    replaced = params.number("replace")
+    serial = (params.number("serial") or 0) if replaced is None else replaced
     if act == "add_check" and wants_fragment(request, "checks"):
         return render(request, "edits/task/checks.html", edit_context(request.user, row, given=given))
     if act == "add_check":
@@ -161,21 +162,35 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
             if wants_fragment(request, target):
                 # What others changed meanwhile is not overwritten: the form keeps the serial that it was refused for.
                 told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
-                told["part_alone"] = True
+                told |= {"part_alone": True, "overtaken": _is_overtaken(error)}
                 if target == "case-results":
                     told["marks"] = _marks(request, row, None)
                 return render(request, template, told)
-        return _refused(request, pk, error, given)
+        return _refused(request, pk, error, given, serial)
+
+
+def _is_overtaken(error: Exception) -> bool:
+    """Whether another tab of the author has written the draft since."""
+    return isinstance(error, ChangedMeanwhile) and "serial" in error.facts
 
 
 def _refused(
-    request: HttpRequest, pk: int, error: InputError | InfrastructureError, given: dict[str, Any] | None
+    request: HttpRequest,
+    pk: int,
+    error: InputError | InfrastructureError,
+    given: dict[str, Any] | None,
+    serial: int = 0,
 ) -> HttpResponse:
-    """The draft's page with what was typed and why it was not taken; 412 shows mine, theirs and their base."""
+    """Show the draft's page with what was typed and why it was refused; 412 shows mine, theirs and their base.
+
+    If another tab has written the draft since, the form keeps the serial that it was refused for: keeping it again is
+    refused again until the user loads the newer draft or chooses to replace it.
+    """
     row = services.find_edit(pk)
     sides = {"sides": stale_sides(row, given)} if isinstance(error, ChangedMeanwhile) else {}
     status = http_terms(error).status
-    return _page(request, row, given=given, status=status, refused=str(error), **sides)
+    overtaken = {"overtaken": True, "sent_serial": serial} if given is not None and _is_overtaken(error) else {}
+    return _page(request, row, given=given, status=status, refused=str(error), **sides, **overtaken)
 
 
 @access("review")

@@ -16,14 +16,14 @@ from webapp.edits.draft_body import (
     MOST_CHECKS,
     SOURCE_CHARS,
     STATE_CHARS,
-    TITLE_CHARS,
     read_calls,
     read_state,
 )
 from webapp.edits.models import Edit, EditKind
-from webapp.edits.services import WHY_CHARS
 from webapp.query_params import Params
 
+TYPED_CHARS = 5_000_000
+"""A text is read whole up to this length, so that a refusal states its real length."""
 NEW_CHECK = {"label": "", "source": "def check_func(initial_state, final_state, answer):\n    return False\n"}
 
 
@@ -31,12 +31,12 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
     """Everything that was typed, as text, for the page that shows it again. One character beyond a limit is kept, so
     that what is too long is refused and not cut."""
     params = Params(post)
-    kept: dict[str, Any] = {"why": params.text("why", WHY_CHARS)}
+    kept: dict[str, Any] = {"why": params.text("why", TYPED_CHARS)}
     if edit.kind == EditKind.PROGRAM:
         name = "tool_source" if edit.tool else "source"
         return {**kept, name: params.text(name, SOURCE_CHARS + 1).replace("\r\n", "\n")}
-    kept["title"] = params.text("title", TITLE_CHARS + 1, strip=True)
-    kept["instruction"] = params.text("instruction", INSTRUCTION_CHARS + 1).replace("\r\n", "\n").strip()
+    kept["title"] = params.text("title", TYPED_CHARS, strip=True)
+    kept["instruction"] = params.text("instruction", TYPED_CHARS).replace("\r\n", "\n").strip()
     labels, sources = params.texts("check_label", LABEL_CHARS + 1), params.texts("check_source", CHECK_CHARS + 1)
     out = set(params.texts("check_out"))
     pairs = list(zip(labels, sources, strict=False))[: MOST_CHECKS + 1]

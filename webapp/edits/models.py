@@ -46,6 +46,8 @@ class Edit(models.Model):
     reference = models.ForeignKey(
         TaskReference, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
+    base_title = models.CharField(max_length=300, blank=True)
+    """The task's title when the draft was begun or put on the current revision: a revision does not store its title."""
     body = OrderedJSONField(default=dict)
     initial = models.ForeignKey(
         StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+", db_index=False

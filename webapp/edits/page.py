@@ -19,6 +19,8 @@ from webapp.edits.proposals import (
     standing_parts,
 )
 from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
+from webapp.endpoints.models import LLMRole
+from webapp.endpoints.queries import default_of
 from webapp.environments.case_groups import cited_lines
 from webapp.environments.models import Tool
 from webapp.environments.text_difference import DiffBudget
@@ -124,6 +126,7 @@ def program_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "text": base if text is None else text,
         "first": first,
         "tool_row": tool,
+        "has_author": default_of(LLMRole.AUTHOR) is not None,
         "assessment": assessment,
         "failing_cases": cases_of(assessment, edit.tool, people, failing=True)[:CASES_SHOWN],
         "cited": cited,
@@ -172,8 +175,9 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     changes = changes_of(edit, revision, new_state)
     budget = DiffBudget()
     parts: list[DiffPart] = []
-    if changes.title is not None and changes.title != task.title:
-        parts.append(part("Title", task.title, changes.title, budget))
+    title = edit.base_title or task.title
+    if changes.title is not None and changes.title != title:
+        parts.append(part("Title", title, changes.title, budget))
     if changes.instruction is not None:
         parts.append(part("Instruction", plain_instruction(revision), changes.instruction, budget))
     if new_state and edit.initial_id:

@@ -182,7 +182,7 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
     if revision is None or task is None:
         return {}
     return {
-        "title": task.title,
+        "title": edit.base_title or task.title,
         "instruction": plain_instruction(revision),
         "checks": [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")],
         "criteria": list(revision.criteria),
@@ -236,7 +236,7 @@ def changes_anything(edit: Edit) -> bool:
     if new_state or any(part is not None for part in (changes.instruction, changes.checks, changes.criteria)):
         return True
     known = as_reference(edit.reference) if edit.reference is not None else None
-    renamed = changes.title is not None and changes.title != edit.task.title
+    renamed = changes.title is not None and changes.title != (edit.base_title or edit.task.title)
     return renamed or ("reference" in edit.body and drafted_reference(edit) != known)
 
 

@@ -39,7 +39,7 @@ from webapp.review.verdicts import SETTLED
 from webapp.scenarios.audits.services import NamedJudge, case_of, store
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import save_reference
-from webapp.scenarios.services import Start, save_task
+from webapp.scenarios.services import Start, rename_task, save_task
 from webapp.scenarios.states import store_state
 
 STALE = "It was changed since this edit was begun. Put the draft on what is there now, look at both, and save then."
@@ -128,7 +128,7 @@ def _write(
         return _saved_already(find_edit(edit.pk))
     edit = find_edit(edit.pk)
     if edit.digest != forecast.digest or is_stale(edit) or not holds(forecast, edit):
-        raise ChangedMeanwhile("Something changed while the edit was saved; nothing was. Save it once more.")
+        raise ChangedMeanwhile(_name_clash(edit))
     done = SavedEdit(tasks=len(ready))
     version = edit.version
     if program is not None:
@@ -148,6 +148,17 @@ def _write(
     return done
 
 
+def _name_clash(edit: Edit) -> str:
+    """State who saved what while the edit was being saved."""
+    rows = Edit.objects.filter(state=EditState.SAVED, environment=edit.environment_id).exclude(pk=edit.pk)
+    rows = rows.filter(saved_at__gte=edit.updated_at).select_related("author", "task").order_by("-saved_at")
+    last = rows.first()
+    if last is None:
+        return "Something changed while the edit was saved; nothing was. Save it once more."
+    what = f"task {last.task_id}" if last.task_id else last.tool or "the program"
+    return f"{last.author} saved edit {last.pk} of {what} meanwhile; nothing was saved. Look at both, and save again."
+
+
 def _save_task(
     user: Any,
     edit: Edit,
@@ -162,9 +173,12 @@ def _save_task(
     carries, approved = line.approval == Approval.CARRIES, task.review_state == ReviewState.APPROVED
     initial = store_state(proposed.initial)
     own = user if edit.kind == EditKind.TASK else None
-    made = save_task(
+    saved = save_task(
         proposed.record, version, initial, start, task.source, keeps_review=carries, asked=True, chosen_by=own
-    ).revision
+    )
+    if own is not None and saved.row.title != proposed.record.title:
+        rename_task(saved.row, proposed.record.title)
+    made = saved.revision
     if made.pk != before.pk and edit.kind == EditKind.PROGRAM:
         TaskRevision.objects.filter(pk=made.pk).update(origin_hash=before.origin_hash or before.content_hash)
     reference = None

@@ -15,6 +15,8 @@ from webapp.edits.draft_body import program_body, task_body
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import changes_anything, drafted_source, merged_checks, own_parts, standing_parts
+from webapp.endpoints.models import LLMRole
+from webapp.endpoints.queries import default_of
 from webapp.environments.models import Tool, Version
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
@@ -29,6 +31,7 @@ FORECAST_JOB = "forecast_edit"
 SAVE_JOB = "save_edit"
 REPAIR_JOB = "repair_tool"
 WHY_CHARS = 2_000
+NO_AUTHOR = "No model plays the author. An administrator chooses one on the page Models, under Who plays what."
 
 
 def subject_of(edit: Edit) -> str:
@@ -49,6 +52,8 @@ def is_stale(edit: Edit) -> bool:
         return edit.environment.current_id != edit.version_id
     task = Task.objects.select_related("current").defer("current__record").filter(pk=edit.task_id or 0).first()
     if task is None or task.current is None or task.current_id != edit.revision_id:
+        return True
+    if "title" in edit.body and edit.base_title and task.title != edit.base_title:
         return True
     now = reference_of(task.current)
     return (now.pk if now else None) != edit.reference_id
@@ -115,7 +120,7 @@ def start_task_edit(user: Any, task: Task) -> Edit:
         return found
     edit = Edit(
         kind=EditKind.TASK, environment_id=task.environment_id, version_id=revision.scenario.version_id, task=task,
-        revision=revision, reference=reference, author=user,
+        revision=revision, reference=reference, author=user, base_title=task.title,
     )  # fmt: skip
     return _created(edit)
 
@@ -136,7 +141,7 @@ def start_task_restore(user: Any, revision: TaskRevision) -> Edit:
     other = revision.scenario.initial_id != task.current.scenario.initial_id
     edit = Edit(
         kind=EditKind.TASK, environment_id=task.environment_id, version_id=task.current.scenario.version_id, task=task,
-        revision=task.current, reference=known, author=user, body=body, serial=1,
+        revision=task.current, reference=known, author=user, body=body, serial=1, base_title=task.title,
         initial_id=revision.scenario.initial_id if other else None, why=f"Restores revision {revision.number}.",
     )  # fmt: skip
     return _created(edit)
@@ -177,8 +182,10 @@ def keep_draft(
     """
     edit = _own(user, pk)
     if edit.serial != serial:
-        words = "This draft was changed in another tab since you opened it. Copy what you typed, and load it again."
+        words = "This draft was changed in another tab since you opened it. What you typed was not kept."
         raise ChangedMeanwhile(words, facts={"serial": edit.serial})
+    if why is not None and len(clean(why).strip()) > WHY_CHARS:
+        raise InputError(f"The reason has {len(clean(why).strip()):,} characters; at most {WHY_CHARS:,} are kept.")
     kept = program_body(body) if edit.kind == EditKind.PROGRAM else task_body(body)
     if edit.kind == EditKind.PROGRAM and edit.tool and "source" in kept:
         raise InputError("This draft is of one tool. Send `tool_source`, or edit the whole program.")
@@ -190,7 +197,7 @@ def keep_draft(
         scenario = edit.revision.scenario if edit.revision else None
         edit.initial = None if scenario is not None and scenario.initial_id == stored.pk else stored
     if why is not None:
-        edit.why = clean(why).strip()[:WHY_CHARS]
+        edit.why = clean(why).strip()
     return _written(edit)
 
 
@@ -232,7 +239,7 @@ def copy_edit(user: Any, pk: int) -> Edit:
     made = Edit(
         kind=known.kind, environment_id=known.environment_id, version=known.version, tool=known.tool, task=known.task,
         revision=known.revision, reference=known.reference, body=known.body, initial_id=known.initial_id,
-        why=known.why, author=user, origin=known,
+        why=known.why, author=user, origin=known, base_title=known.base_title,
     )  # fmt: skip
     return _created(made)
 
@@ -259,7 +266,7 @@ def renew_base(user: Any, pk: int) -> Edit:
             raise Conflict("The task has no content any more.")
         before = standing_parts(edit).get("checks", [])
         edit.task, edit.revision, edit.reference = task, task.current, reference_of(task.current)
-        edit.version_id = task.current.scenario.version_id
+        edit.version_id, edit.base_title = task.current.scenario.version_id, task.title
         body = dict(edit.body)
         if "checks" in body:
             body["checks"] = merged_checks(before, body["checks"], standing_parts(edit)["checks"])
@@ -332,8 +339,13 @@ def require_changes(edit: Edit) -> None:
 
 @transaction.atomic
 def start_repair(user: Any, tool: Tool, origin: Edit | None = None) -> Job:
-    """Queue a repair of a tool, as the newest version has it, by the author model. Raises Conflict: it has none."""
+    """Queue a repair of a tool, as the newest version has it, by the author model.
+
+    Raises Conflict: the newest version has no such tool, or no model plays the author.
+    """
     tool = newest_of(tool)
+    if default_of(LLMRole.AUTHOR) is None:
+        raise Conflict(NO_AUTHOR)
     subject = f"tool:{tool.pk}"
     known = open_of(REPAIR_JOB, subject)
     if known is not None:

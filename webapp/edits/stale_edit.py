@@ -48,7 +48,7 @@ def _of_program(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
         whose = f"Version {current.number}" if current is not None else "The environment"
     else:
         theirs, whose = kept, "Your draft, as another tab kept it"
-    sides = (_told(title, base, mine), _told(title, base, theirs))
+    sides = (_differing(title, base, mine), _differing(title, base, theirs))
     return StaleSides(whose, f"version {edit.version.number}", base, *sides)
 
 
@@ -60,7 +60,8 @@ def _source(version: Any, tool: str) -> str:
         return ""
 
 
-def _told(title: str, before: str, after: str) -> list[DiffPart]:
+def _differing(title: str, before: str, after: str) -> list[DiffPart]:
+    """Return the part if its two texts differ."""
     made = part(title, before, after)
     return [made] if made.rows or made.note else []
 
@@ -76,13 +77,16 @@ def _of_task(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
             mine = task_parts(_typed(edit, given), task)
         except InputError:
             mine = None  # the form below has what was typed, and says what is wrong with it once it is sent again
-    mine, about = kept if mine is None else mine, (f"revision {revision.number}", plain_instruction(revision))
+    text = f"{edit.base_title or task.title}\n\n{plain_instruction(revision)}"
+    mine, about = kept if mine is None else mine, (f"revision {revision.number}: title and instruction", text)
     if not is_stale(edit):
         return StaleSides("Your draft, as another tab kept it", *about, mine, kept)
-    now = Task.objects.select_related("current").get(pk=task.pk).current
+    current = Task.objects.select_related("current").get(pk=task.pk)
+    now = current.current
     whose = f"Revision {now.number}" if now is not None else "The task"
     changed = revision_diff(revision, now) if now is not None and now.pk != revision.pk else []
-    theirs = [DiffPart(title, [_row(kind, text) for kind, text in lines]) for title, lines in changed]
+    theirs = _differing("Title", edit.base_title or current.title, current.title)
+    theirs += [DiffPart(title, [_row(kind, text) for kind, text in lines]) for title, lines in changed]
     newest = reference_of(now) if now is not None else None
     theirs += reference_part(spelled_reference(edit.reference), spelled_reference(newest))
     return StaleSides(whose, *about, mine, theirs)
@@ -92,6 +96,7 @@ def _typed(edit: Edit, given: dict[str, Any]) -> Edit:
     """The draft with what was typed, not kept. Raises InputError."""
     body, _ = body_of(edit, {name: value for name, value in given.items() if name != "state_text"})
     made = Edit(kind=edit.kind, version=edit.version, task=edit.task, revision=edit.revision, reference=edit.reference)
+    made.base_title = edit.base_title
     made.body, made.initial_id = own_parts(made, body), edit.initial_id
     return made
 

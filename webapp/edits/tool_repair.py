@@ -14,7 +14,7 @@ from webapp.accounts.models import User
 from webapp.accounts.services import audit
 from webapp.edits.case_runs import assessment_of
 from webapp.edits.models import Edit, EditKind
-from webapp.edits.services import digest_of
+from webapp.edits.services import NO_AUTHOR, digest_of
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
@@ -24,7 +24,6 @@ from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person
 
 MOST_FAILED = 20
 MOST_PASSED = 12
-NO_AUTHOR = "No model plays the author. An administrator chooses one on the page Models, under Who plays what."
 
 
 def brief_of(tool: Tool) -> ToolBrief:

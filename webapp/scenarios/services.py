@@ -173,6 +173,14 @@ def choose_revision(revision: TaskRevision, record: TaskRecord, user: Any = None
     return task
 
 
+def rename_task(task: Task, title: str) -> None:
+    """Give a task another title. A title is no part of a revision, so one alone makes none."""
+    task.title = title[:300]
+    instruction = task.current.instruction[:SEARCHED] if task.current is not None else ""
+    task.words = "\n".join((task.title, task.key, instruction))
+    task.save(update_fields=["title", "words"])
+
+
 def _of_content(task: Task, digest: str, initial: StateBody) -> tuple[str, TaskRevision | None]:
     """(the digest, the revision if there is one) of a record and a state. The record of an edited revision does not
     spell its state, so the same one on another state has a digest of both."""

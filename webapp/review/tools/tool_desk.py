@@ -15,6 +15,8 @@ from django.utils.safestring import SafeString
 from synthesis.errors import ProgramError
 from synthesis.runtime.method_source import method_source
 from webapp.content_store import load
+from webapp.endpoints.models import LLMRole
+from webapp.endpoints.queries import default_of
 from webapp.environments.case_groups import CaseGroup, cited_lines, grouped_cases
 from webapp.environments.models import Assessment, CaseState, Tool, ToolCase
 from webapp.review.judges.votes import judges_of
@@ -83,6 +85,7 @@ def tool_context(pk: int, *, told: bool = True) -> dict[str, Any]:
         "tool": tool,
         "environment": environment,
         "is_old": is_old,
+        "has_author": default_of(LLMRole.AUTHOR) is not None,
         "newer": Tool.objects.filter(version=environment.current_id, name=tool.name).first() if is_old else None,
         "assessment": newest,
         "said": said,
