@@ -57,7 +57,7 @@ def test_a_bulk_decision_says_which_decisions_it_takes_back_and_what_stays_in_re
     assert said[str(clear.pk)] == "Nothing"
     assert "Takes back your own decision: Reject" in said[str(mine.pk)]
     assert "Too hard: “&lt;img src=x&gt; it is too hard”" in said[str(mine.pk)]
-    assert f"{bob.username}: Reject – Twin of another: “Like task a.”" in said[str(bobs.pk)]
+    assert f"{bob.username}: Reject · Twin of another: “Like task a.”" in said[str(bobs.pk)]
     assert "leads to “in review”: people disagree" in said[str(bobs.pk)]
     assert said[str(approved.pk)].startswith("You approved it")
     assert "1 more person has to decide" in said[str(twice.pk)]

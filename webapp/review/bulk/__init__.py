@@ -1,1 +1,1 @@
-"""One decision on many tasks: what it would do, forecast task by task, and the act. Its pages: `decision_views.bulk`."""
+"""One decision on many tasks: a forecast of what it would do, task by task, and the act."""

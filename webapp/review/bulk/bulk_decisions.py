@@ -41,8 +41,8 @@ class BulkLine:
 
 
 def bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
-    """The chosen tasks as they are now, with what an approval by the person would meet; those that it meets something on
-    come first."""
+    """The chosen tasks as they are now, with what an approval by the person would meet; tasks that it meets something
+    on come first."""
     rows = Task.objects.filter(pk__in=keys).select_related("environment", "current", "audit")
     rows = rows.defer("current__record", "audit__probes", "environment__summary").prefetch_related("audit__faults")
     tasks = list(rows.order_by("id"))

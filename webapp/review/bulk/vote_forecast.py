@@ -1,4 +1,4 @@
-"""Forecast of an approval on many tasks: what it takes back, and which tasks stay in review although they are approved."""
+"""Forecast of an approval on many tasks: what it takes back, and which tasks stay in review all the same."""
 
 from __future__ import annotations
 
