@@ -230,6 +230,7 @@ WEB_PROCESSES = env.integer(
     "ENVARIUM_WEB_PROCESSES", 1 if (os.cpu_count() or 1) == 1 or _MEMORY_MIB < 2048 else 2, low=1, high=64
 )
 """How many processes answer requests (`webapp/stack/web_processes.py`)."""
+DATA_UPLOAD_MAX_NUMBER_FIELDS = 2_000  # a bulk act names up to 500 rows, each with what was seen of it
 DATA_UPLOAD_MAX_MEMORY_SIZE = 8 * 1024 * 1024
 FILE_UPLOAD_MAX_MEMORY_SIZE = 4 * 1024 * 1024
 

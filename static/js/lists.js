@@ -96,19 +96,43 @@
     const all = boxes();
     const picked = all.filter((box) => box.checked);
     bar.hidden = !picked.length;
-    tell(bar.querySelector("[data-told]"), picked.map((box) => box.value).join());
+    const everyRow = Boolean(all.length) && picked.length === all.length;
+    const offer = bar.querySelector("[data-pick-whole]");
+    if (!offer || !everyRow) chooseWhole(bar, false);
+    const whole = bar.hasAttribute("data-chose-whole");
+    if (offer) offer.hidden = whole || !everyRow;
+    tell(bar.querySelector("[data-told]"), whole ? "all" : picked.map((box) => box.value).join());
     const count = bar.querySelector("[data-count]");
-    if (count) count.textContent = `${picked.length} selected`;
+    if (count) count.textContent = `${whole ? `All ${offer.dataset.pickWhole}` : picked.length} selected`;
     for (const button of bar.querySelectorAll("[data-picks]")) {
       const [least, most] = button.dataset.picks.split(" ").map(Number);
-      button.disabled = picked.length < least || picked.length > most;
+      button.disabled = whole || picked.length < least || picked.length > most;
     }
     const every = document.querySelector("[data-pick-all]");
     if (every) {
-      every.checked = Boolean(all.length) && picked.length === all.length;
+      every.checked = everyRow;
       every.indeterminate = Boolean(picked.length) && picked.length < all.length;
     }
   }
+  /* Everything that the filter leaves: its parameters are sent instead of the rows, which lose their name for that. */
+  function chooseWhole(bar, on) {
+    if (bar.hasAttribute("data-chose-whole") === on) return;
+    bar.toggleAttribute("data-chose-whole", on);
+    for (const field of bar.querySelectorAll("[data-whole]")) field.disabled = !on;
+    for (const box of boxes()) {
+      if (on) box.removeAttribute("name");
+      else box.name = "ids";
+    }
+  }
+  /* Every row of the page; where they all are selected, everything that the filter leaves. */
+  function chooseMore() {
+    const bar = document.querySelector("[data-bulk]");
+    const rows = boxes();
+    if (rows.length && rows.every((box) => box.checked) && bar.querySelector("[data-pick-whole]")) chooseWhole(bar, true);
+    for (const box of rows) box.checked = true;
+    selection();
+  }
+  document.addEventListener("click", (event) => { if (event.target.closest("[data-pick-whole]")) chooseMore(); });
   /* What an act would take, by the server, when the selection has stood still for a moment (hx-trigger has the delay). */
   function tell(told, keys) {
     if (!told || (told.dataset.of || "") === keys) return;
@@ -154,6 +178,7 @@
   if (document.querySelector("[data-bulk]")) {
     keys.add({ key: "x", does: "Select the row", group: "List", run: () => toggle(null) });
     keys.add({ key: "X", does: "Select from the last row to this one", group: "List", run: () => toggle(last) });
+    keys.add({ key: "A", does: "Select all rows of the page, then all of the filter", group: "List", run: chooseMore });
     document.addEventListener("click", (event) => { if (event.target.closest("[data-pick-none]")) clear(); });
   }
 

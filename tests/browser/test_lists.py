@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.browser.checks import faults, violations
 from tests.browser.test_environments import signed_in
 from tests.fixtures import pages_seed
+from tests.review import seed as review_seed
 
 pytestmark = pytest.mark.browser
 EVIL = "<img src=x onerror=window.hit=1>\u202e quixotic"
@@ -144,3 +145,47 @@ def test_on_a_phone_filters_are_a_sheet_and_the_rail_a_menu(live_site: str, chro
     assert not complaints
     context.close()
     assert not found
+
+
+def test_everything_of_a_filter_is_selected_by_keyboard_and_decided_on(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    for number in range(53):
+        review_seed.task(f"desk {number:02}")
+    review_seed.task("red", audit="red")
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/tasks/?audit=green")
+    bar = page.locator("[data-bulk]")
+    expect(bar).to_be_hidden()
+    page.keyboard.press("A")
+    expect(bar.locator("[data-count]")).to_have_text("50 selected")
+    expect(bar.locator("[data-pick-whole]")).to_contain_text("Select all 53 of this filter")
+    page.keyboard.press("A")
+    expect(bar.locator("[data-count]")).to_have_text("All 53 selected")
+    expect(bar.locator("[data-told]")).to_contain_text("Approve 53")
+    rows = {
+        round(box["y"] + box["height"] / 2) for part in bar.locator(":scope > *").all() if (box := part.bounding_box())
+    }
+    assert max(rows) - min(rows) <= 2, "the bar is one row"
+    found = faults(page, "all of the filter")
+    page.locator("[data-pick]").first.click()
+    expect(bar.locator("[data-count]")).to_have_text("49 selected")
+    page.keyboard.press("A")
+    page.keyboard.press("A")
+    bar.get_by_role("button", name="Decide").click()
+    page.wait_for_url(re.compile(r"/review/tasks/\?"))
+    assert "ids=" not in page.url
+    assert "audit=green" in page.url
+    expect(page.locator("h1")).to_have_text("Decide on 53 tasks")
+    cell = page.locator(".in-the-way").first
+    assert cell.evaluate(
+        "cell => cell.getBoundingClientRect().right <= cell.closest('.table').getBoundingClientRect().right"
+    )
+    found += faults(page, "decide on all")
+    page.locator("input[value=approve]").check()
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".messages, [role=status], [role=alert]").first).to_contain_text(
+        "53 tasks decided: 53 approved"
+    )
+    assert not found, "\n".join(found)
+    assert not complaints
+    context.close()

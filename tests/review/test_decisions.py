@@ -12,7 +12,7 @@ from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.review import assignments, decisions
-from webapp.review.bulk_decisions import decide_many
+from webapp.review.bulk.bulk_decisions import decide_many
 from webapp.review.decisions import DecisionChoice, decide, undo, undo_group
 from webapp.review.models import Draft, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
 from webapp.review.queue_fill import fill

@@ -75,6 +75,10 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     assert "verified: 1." in said
     assert f"Fork of trajectory {parent.pk} at step 3 which earned 0" in said
     assert "in the place of 3 calls from test" in said
+    assert "goes back to review" not in said, "nobody has decided on it"
+    Task.objects.filter(pk=parent.task_id).update(review_state="approved")
+    warned = text(client.get(f"/trajectories/{fork.pk}/"))
+    assert "audited again, and goes back to review: people decided “approved”" in warned
     assert f"Forks {fork.pk} at step 3, ann, by hand, reward 1" in text(client.get(replay))
     assert f"fork of {parent.pk}" in text(client.get(f"/trajectories/?parent={parent.pk}"))
     assert "Forks of" in text(client.get(f"/trajectories/?parent={parent.pk}"))

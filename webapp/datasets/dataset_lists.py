@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.db.models import Exists, OuterRef
+from django.db.models import Exists, OuterRef, QuerySet
+from django.http import HttpRequest
 from django.urls import reverse
 
-from webapp.datasets import services
+from webapp.datasets import queries, services
 from webapp.datasets.file_uploads import delete_file
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
 from webapp.lists.columns import Column, RowList
-from webapp.lists.list_filters import ListFilter
+from webapp.lists.list_filters import ListFilter, list_query
 
 KINDS = ("tasks", "trajectories")
 DATASETS = RowList(
@@ -109,16 +110,29 @@ DATASET_ACTS = BulkList(
             lambda row: row.archived,
         ),
     ),
+    lambda request: filtered_datasets(request),
     tell_held,
 )
+
+
+def filtered_datasets(request: HttpRequest) -> QuerySet[Dataset]:
+    """The datasets that the filters of an address leave, in its order."""
+    asked = list_query(DATASETS, dataset_filters(request.user), request.GET)
+    return asked.narrow_in_order(queries.listed(archived=asked.values["archived"]))
+
+
+def files_with_use() -> QuerySet[StoredFile]:
+    """Every file, with whether a dataset was made of it (`used`)."""
+    rows = StoredFile.objects.filter(deleted_at__isnull=True)
+    return rows.annotate(used=Exists(Dataset.objects.filter(file=OuterRef("pk"))))
+
+
 FILE_ACTS = BulkList(
     "file",
     "files",
     "datasets:files",
     "datasets:bulk_files",
-    lambda: StoredFile.objects.filter(deleted_at__isnull=True).annotate(
-        used=Exists(Dataset.objects.filter(file=OuterRef("pk")))
-    ),
+    files_with_use,
     lambda row: (row.filename, row.state, reverse("datasets:file", args=[row.public_id])),
     (
         BulkAct(
@@ -130,4 +144,5 @@ FILE_ACTS = BulkList(
             lambda row: not row.used,
         ),
     ),
+    lambda request: list_query(FILES, file_filters(request.user), request.GET).narrow_in_order(files_with_use()),
 )

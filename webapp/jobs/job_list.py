@@ -83,6 +83,7 @@ BULK = BulkList(
             lambda job: job.state in RETRIED_STATES,
         ),
     ),
+    lambda request: list_filters.list_query(JOBS, filters_for(request.user), request.GET).narrow_in_order(rows()),
 )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
-from django.db.models import Model, QuerySet
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -17,6 +17,9 @@ from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 
 SHOWN = 500
+"""The most rows that one act takes, whether they were ticked or are those of a filter."""
+WHOLE_FILTER = "all"
+"""The parameter of a selection that is everything that the list's filters leave; they are the other parameters."""
 TOLD = 5
 """So many refusals are told by name; the others are counted."""
 
@@ -44,7 +47,8 @@ class BulkAct:
 @dataclass(frozen=True)
 class BulkList:
     """The acts of a list. `rows` are its rows without filters; `about` says of one its name, its state and its page;
-    `tell` gives rows what `takes` of the acts goes by, where the rows do not say it."""
+    `filtered` gives the rows that the filters of an address leave, in the list's order; `tell` gives rows what `takes`
+    of the acts goes by, where the rows do not say it."""
 
     one: str
     many: str
@@ -53,6 +57,7 @@ class BulkList:
     rows: Callable[[], QuerySet[Any]]
     about: Callable[[Any], tuple[str, str, str]]
     acts: tuple[BulkAct, ...]
+    filtered: Callable[[HttpRequest], QuerySet[Any]]
     tell: Callable[[list[Any]], None] = lambda rows: None
 
     def find(self, code: str) -> BulkAct:
@@ -83,38 +88,72 @@ class BulkLine:
     left: bool
 
 
-def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse:
-    """The preview of an act on the rows that the address names; posted, the act itself and back to the list.
+@dataclass(frozen=True)
+class Selection:
+    """The keys of the rows that an address selects: those that it names, or those that its filters leave (`whole`). Of
+    `found` rows at most `SHOWN` are taken."""
 
-    As the fragment of the bar below a selection: how many of its rows each act would take.
+    keys: tuple[int, ...]
+    found: int
+    whole: bool = False
+    query: str = ""
+    """The filters that chose the rows."""
+
+    @property
+    def beyond(self) -> int:
+        """How many rows of the filters are more than one act takes."""
+        return self.found - len(self.keys)
+
+
+def read_selection(request: HttpRequest, filtered: Callable[[], QuerySet[Any]]) -> Selection:
+    """What an address selects. `filtered` gives the rows that its filters leave, in the list's order."""
+    params = Params(request.GET)
+    if not params.flag(WHOLE_FILTER):
+        keys = params.picks("ids", SHOWN)
+        return Selection(keys, len(keys))
+    rows = filtered().values_list("pk", flat=True)
+    found = tuple(rows[: SHOWN + 1])
+    query = request.GET.copy()
+    query.pop(WHOLE_FILTER, None)
+    count = len(found) if len(found) <= SHOWN else rows.count()
+    return Selection(found[:SHOWN], count, whole=True, query=query.urlencode())
+
+
+def bulk_page(request: HttpRequest, chosen: BulkList, code: str) -> HttpResponse:
+    """The preview of an act on the rows that the address selects; posted, the act itself and back to the list.
+
+    As the fragment of the bar below a selection: how many of its rows each act would take. What is posted names the
+    rows of the preview, so that nothing is acted on that was not shown.
     """
     act = chosen.find(code)
     if request.method == "POST":
         _carry_out(request, chosen, act, Params(request.POST).picks("ids", SHOWN))
         return redirect(chosen.home)
-    keys = Params(request.GET).picks("ids", SHOWN)
+    selection = read_selection(request, lambda: chosen.filtered(request))
+    rows = _rows(chosen, selection.keys)
     if wants_fragment(request, "bulk-told"):
-        return render(request, "lists/bulk_counts.html", _counts(chosen, keys))
-    lines = [BulkLine(row.pk, *chosen.about(row), act.leaves(row)) for row in _rows(chosen, keys)]
+        return render(request, "lists/bulk_counts.html", _counts(chosen, rows))
+    lines = [BulkLine(row.pk, *chosen.about(row), act.leaves(row)) for row in rows]
+    home = reverse(chosen.home)
     context = {
         "bulk": chosen,
         "act": act,
         "lines": lines,
-        "missing": len(keys) - len(lines),
+        "selection": selection,
+        "missing": len(selection.keys) - len(lines),
         "left": sum(line.left for line in lines),
-        "home": reverse(chosen.home),
+        "home": f"{home}?{selection.query}" if selection.query else home,
         "here": reverse(chosen.route, args=[code]),
     }
     return render(request, "lists/bulk.html", context)
 
 
-def _counts(chosen: BulkList, keys: Sequence[int]) -> dict[str, Any]:
-    rows = _rows(chosen, keys)
+def _counts(chosen: BulkList, rows: Sequence[Any]) -> dict[str, Any]:
     telling = [act for act in chosen.acts if act.takes is not None]
     return {"counts": [(act.label, sum(not act.leaves(row) for row in rows)) for act in telling], "chosen": len(rows)}
 
 
-def _rows(chosen: BulkList, keys: Sequence[int]) -> list[Model]:
+def _rows(chosen: BulkList, keys: Sequence[int]) -> list[Any]:
     rows = list(chosen.rows().filter(pk__in=keys).order_by("pk"))
     chosen.tell(rows)
     return rows

@@ -56,6 +56,15 @@ class ShownList:
         return sum(chip.set for chip in self.chips)
 
     @property
+    def parameters(self) -> list[tuple[str, str]]:
+        """Name and value of each parameter that says what is shown, as the fields of a form."""
+        return [(name, str(value)) for name, values in _parameters(self.query).items() for value in values]
+
+    @property
+    def has_further_pages(self) -> bool:
+        return bool(self.page.before or self.page.after)
+
+    @property
     def clear(self) -> str:
         """The address of the whole list, in the order that it has now."""
         order = self.rows.order_parameter

@@ -13,6 +13,7 @@ from django.http import HttpRequest, QueryDict
 
 from webapp.forms import filter_bar
 from webapp.lists.columns import RowList
+from webapp.paging import window
 from webapp.query_params import Params
 
 Narrow = Callable[[QuerySet[Any], Any], QuerySet[Any]]
@@ -50,6 +51,10 @@ class ListQuery:
             if _is_set(value := self.values[one.name]):
                 rows = one.narrow(rows, value)
         return rows
+
+    def narrow_in_order(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """The rows that every filter leaves, in the list's order."""
+        return window(self.narrow(rows), self.order, None, backward=False)
 
     def form(self) -> filter_bar.FilterForm:
         """The filters as a form above the list, with what it carries on besides."""

@@ -19,10 +19,11 @@ from webapp.accounts.access import access
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.htmx import wants_fragment
+from webapp.lists.bulk_acts import SHOWN, read_selection
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import assignments, decisions, drafts, queues
-from webapp.review.bulk_decisions import approval_counts, bulk_preview, decide_many
+from webapp.review.bulk.bulk_decisions import approval_counts, bulk_preview, decide_many, states_after
 from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
 from webapp.review.item_views import find_item, item_context, on_to_next
@@ -31,7 +32,8 @@ from webapp.review.models import QueueItem, ReviewDecision, ReviewKind, ReviewQu
 from webapp.review.places import linked_places
 from webapp.review.subjects import locked_subject, subject_page, subject_title
 from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label
-from webapp.scenarios.queries import find_task
+from webapp.scenarios.queries import find_task, tasks_in_order
+from webapp.scenarios.task_filters import read_filters
 
 TITLE_CHARS = 80
 
@@ -262,28 +264,39 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
     For the bar below a list's selection what approving would take is counted, as a fragment.
     """
-    params = Params(request.POST if request.method == "POST" else request.GET)
-    keys, filled = params.picks("ids"), {}
-    if request.method != "POST" and wants_fragment(request, "bulk-told"):
-        return render(request, "review/bulk_told.html", {"told": approval_counts(keys)})
     if request.method == "POST":
-        given = filled = choice_of(request.POST)
+        params, filled = Params(request.POST), choice_of(request.POST)
+        keys = params.picks("ids", SHOWN)
         try:
-            group, count, left = decide_many(
-                request.user, dict(zip(keys, params.texts("seen", 64), strict=False)), _choice(given, None)
+            group, _, left = decide_many(
+                request.user, dict(zip(keys, params.texts("seen", 64), strict=False)), _choice(filled, None)
             )
         except InputError as error:
             messages.error(request, str(error))
+            context: dict[str, Any] = {"filled": filled}
         else:
-            left_out = f" {left:,} could not be, and are as they were." if left else ""
-            undoing = reverse("review:undo_group", args=[group])
-            messages.success(request, f"{count:,} task{'s' * (count != 1)} decided.{left_out}", extra_tags=undoing)
+            _tell_decided(request, group, left)
             return redirect(f"{request.path.removesuffix('tasks/')}history/?mine=1#{group}")
-    context = bulk_preview(request.user, keys) | {
+    else:
+        selection = read_selection(request, lambda: tasks_in_order(read_filters(request.GET).values))
+        keys = selection.keys
+        if wants_fragment(request, "bulk-told"):
+            return render(request, "review/bulk_told.html", {"told": approval_counts(request.user, keys)})
+        context = {"filled": {}, "selection": selection}
+    context |= bulk_preview(request.user, keys) | {
         "verdicts": VERDICTS[ReviewKind.TASK], "reasons": list(enumerate(REASONS[ReviewKind.TASK], 1)),
-        "filled": filled,
     }  # fmt: skip
     return render(request, "review/bulk.html", context)
+
+
+def _tell_decided(request: HttpRequest, group: uuid.UUID, left: int) -> None:
+    """Say what a bulk act came to: how many tasks are in which state now, and how to undo it."""
+    states = states_after(group)
+    count = sum(tasks for tasks, _ in states)
+    now = ", ".join(f"{tasks:,} {state}" for tasks, state in states)
+    left_out = f" {left:,} could not be, and are as they were." if left else ""
+    words = f"{count:,} task{'s' * (count != 1)} decided: {now}.{left_out}"
+    messages.success(request, words, extra_tags=reverse("review:undo_group", args=[group]))
 
 
 @access("review")

@@ -18,7 +18,7 @@ from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.models import Environment
 from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, part
-from webapp.paging import Page, keyset
+from webapp.paging import Page, keyset, window
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
 from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
@@ -123,6 +123,11 @@ def _finding(rows: QuerySet[Task], kind: str) -> QuerySet[Task]:
     if kind in ("any", "none"):
         return rows.filter(finding_count__gt=0) if kind == "any" else rows.filter(finding_count=0)
     return rows.filter(Exists(TaskFinding.objects.filter(kind=kind, revision=OuterRef("current"))))
+
+
+def tasks_in_order(wanted: dict[str, Any]) -> QuerySet[Task]:
+    """The tasks that fit a `TaskFilters`' values, in the order that they ask for."""
+    return window(tasks(wanted), wanted.get("sort") or "-id", None, backward=False)
 
 
 def tasks_page(request: HttpRequest, wanted: dict[str, Any]) -> Page:

@@ -85,6 +85,9 @@ BULK = BulkList(
             lambda batch: actions(batch, {}).cancel,
         ),
     ),
+    lambda request: list_filters.list_query(BATCHES, filters_for(request.user), request.GET).narrow_in_order(
+        queries.batches().defer("settings")
+    ),
 )
 
 

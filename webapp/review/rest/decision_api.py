@@ -19,7 +19,7 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.paging import cursor_page
 from webapp.rest.types import Id, PageOf
 from webapp.review import assignments, decisions, drafts
-from webapp.review.bulk_decisions import decide_many
+from webapp.review.bulk.bulk_decisions import decide_many
 from webapp.review.judges.votes import shown_decisions
 from webapp.review.models import Assignment, ReviewDecision
 from webapp.review.rest.schemas import (

@@ -7,7 +7,7 @@ from typing import Any
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import may
-from webapp.scenarios.models import Playground
+from webapp.scenarios.models import Playground, ReviewState, Task
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.forks import services
 from webapp.trajectories.forks.outcomes import no_reference
@@ -89,5 +89,12 @@ def family(row: Trajectory, user: Any, *, has_forks: bool = True) -> dict[str, A
         context["no_reference"] = no_reference(row)
         current = row.attempted_task.current
         context["replaced"] = reference_of(current) if current is not None else None
+        context["reopens"] = _settled_state(row.attempted_task) if context["replaced"] else ""
         context["takes_reference"] = may(user, "review")
     return context
+
+
+def _settled_state(task: Task) -> str:
+    """What people have decided on a task, in words; empty as long as they have not."""
+    undecided = (ReviewState.DRAFT, ReviewState.IN_REVIEW)
+    return "" if task.review_state in undecided else str(ReviewState(task.review_state).label)

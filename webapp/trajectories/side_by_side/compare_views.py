@@ -13,6 +13,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.errors import Refusal
 from webapp.htmx import wants_fragment
+from webapp.lists.bulk_acts import WHOLE_FILTER
 from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Task
@@ -40,7 +41,8 @@ def compared(request: HttpRequest) -> HttpResponse:
     """
     params = Params(request.GET)
     if wants_fragment(request, "bulk-told"):
-        told = queries.chosen_attempts(params.picks("ids"))
+        whole = params.flag(WHOLE_FILTER)
+        told = queries.filtered_attempts(request.GET) if whole else queries.chosen_attempts(params.picks("ids"))
         return render(request, "trajectories/compare/told.html", {"told": told})
     given = params.texts("ids", 400)
     ids = queries.read_ids(given)

@@ -11,13 +11,16 @@ from typing import Any
 
 from django.db.models import Q, QuerySet, TextField
 from django.db.models.functions import MD5, Cast, Left
+from django.http import QueryDict
 
 from webapp.errors import NotFound, Unusable
+from webapp.paging import COUNTED_TO
 from webapp.query_params import whole_number
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Score, Step, Trajectory, no_environment
 from webapp.trajectories.side_by_side.alignment import ComparedStep
 from webapp.trajectories.side_by_side.call_texts import short
+from webapp.trajectories.trajectory_list import read_filters, rows_of
 
 FEWEST, MOST = 2, 4
 """So many attempts are compared."""
@@ -76,6 +79,13 @@ def chosen_attempts(ids: Sequence[int]) -> ChosenAttempts:
     outcomes = Counter(outcome for _, _, outcome in rows).most_common()
     refusal = _wrong_number(len(rows)) or _wrong_tasks([(pk, task) for pk, task, _ in rows])
     return ChosenAttempts(outcomes, str(refusal) if refusal is not None and len(rows) > 1 else "")
+
+
+def filtered_attempts(query: QueryDict) -> ChosenAttempts:
+    """How the attempts that the list's filters leave ended; nothing if they are too many to be counted at once."""
+    rows = rows_of(read_filters(query)).order_by()
+    outcomes = Counter(rows.values_list("outcome", flat=True)[: COUNTED_TO + 1])
+    return ChosenAttempts(outcomes.most_common() if outcomes.total() <= COUNTED_TO else [], "")
 
 
 def _wrong_number(count: int) -> Unusable | None:

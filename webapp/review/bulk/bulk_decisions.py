@@ -1,0 +1,134 @@
+"""One decision on many tasks: looked at before, each bound to the task as it was seen, undone together."""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Exists, OuterRef
+
+from synthesis.errors import InputError
+from webapp.errors import Refusal
+from webapp.review.bulk.vote_forecast import VoteForecast, forecast_votes
+from webapp.review.decisions import DecisionChoice, checked, decide
+from webapp.review.models import ReviewDecision, ReviewKind
+from webapp.review.task_gate import Obstacle, obstacle_codes, obstacles, task_tag
+from webapp.scenarios.models import ReviewState, Task, TaskReference
+from webapp.scenarios.references import hold_references
+
+
+@dataclass(frozen=True)
+class BulkLine:
+    """A chosen task: its entity tag, what stands in the way of approving it, and what people decided on it."""
+
+    task: Task
+    seen: str
+    obstacles: list[Obstacle]
+    votes: VoteForecast
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether the person can approve the task as it stands."""
+        return not self.obstacles and not self.votes.queue
+
+    @property
+    def leaves_open(self) -> str:
+        """Why an approval would leave the task in review; empty if it would not, or cannot be given."""
+        return self.votes.leaves_open if self.is_clear else ""
+
+
+def bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
+    """The chosen tasks as they are now, with what an approval by the person would meet; tasks that it meets something
+    on come first."""
+    rows = Task.objects.filter(pk__in=keys).select_related("environment", "current", "audit")
+    rows = rows.defer("current__record", "audit__probes", "environment__summary").prefetch_related("audit__faults")
+    tasks = list(rows.order_by("id"))
+    hold_references(task.current for task in tasks if task.current is not None)
+    votes = forecast_votes(user, {task.pk: task.current_id for task in tasks})
+    lines = [BulkLine(task, task_tag(task), obstacles(task), votes[task.pk]) for task in tasks]
+    lines.sort(key=lambda line: (not line.votes.takes_back, not line.leaves_open, line.is_clear))
+    return {
+        "lines": lines,
+        "missing": len(keys) - len(lines),
+        "clear": sum(line.is_clear for line in lines),
+        "taken_back": sum(line.is_clear and line.votes.takes_back for line in lines),
+        "left_open": sum(bool(line.leaves_open) for line in lines),
+    }
+
+
+LEFT_OUT = {
+    "no_revision": "without content",
+    "no_reference": "without a reference",
+    "red_audit": "red",
+    "incomplete_audit": "whose audit did not end",
+    "stale_audit": "changed since the audit",
+    "no_audit": "not audited",
+    "not_yours": "in a queue of others",
+}
+"""What a task that cannot be approved is counted as, by the first obstacle in its way."""
+
+
+@dataclass(frozen=True)
+class ApprovalCounts:
+    """Of `chosen` tasks so many can be approved as they stand; `left_out`: (tasks, why) of the others.
+
+    Of the clear ones, `taken_back` replace another decision of the person's own, and `left_open` stay in review.
+    """
+
+    chosen: int
+    clear: int
+    left_out: list[tuple[int, str]]
+    taken_back: int
+    left_open: int
+
+
+def approval_counts(user: Any, keys: Sequence[int]) -> ApprovalCounts:
+    """What `bulk_preview` would say of the chosen tasks, counted in a few queries: for who is still choosing."""
+    known = Exists(TaskReference.objects.filter(revision=OuterRef("current")))
+    rows = list(Task.objects.filter(pk__in=keys).values_list("pk", "audit_state", "current", known))
+    votes = forecast_votes(user, {pk: current for pk, _, current, _ in rows})
+    codes = {
+        pk: obstacle_codes(state, revision=current is not None, reference=reference)
+        or (["not_yours"] if votes[pk].queue else [])
+        for pk, state, current, reference in rows
+    }
+    firsts = Counter(found[0] for found in codes.values() if found)
+    clear = [votes[pk] for pk, found in codes.items() if not found]
+    return ApprovalCounts(
+        chosen=len(codes),
+        clear=len(clear),
+        left_out=[(firsts[code], words) for code, words in LEFT_OUT.items() if firsts[code]],
+        taken_back=sum(one.takes_back for one in clear),
+        left_open=sum(bool(one.leaves_open) for one in clear),
+    )
+
+
+def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> tuple[uuid.UUID, int, int]:
+    """(the group, tasks decided, tasks left as they were): one that was changed, or may not be approved, is left.
+
+    Raises InputError: the choice itself, or nothing was chosen, or nothing could be decided.
+    """
+    given, group = checked(ReviewKind.TASK, choice), uuid.uuid4()
+    if not seen:
+        raise InputError("Choose at least one task.")
+    done, said = 0, ""
+    for key in sorted(seen):
+        try:
+            decide(user, ReviewKind.TASK, key, given, seen[key], group=group)
+        except Refusal as error:
+            said = said or str(error)
+        else:
+            done += 1
+    if not done:
+        raise InputError(f"None of them could be decided. The first: {said}")
+    return group, done, len(seen) - done
+
+
+def states_after(group: uuid.UUID) -> list[tuple[int, str]]:
+    """(tasks, review state) of what one bulk act decided, as it is now; the most frequent first."""
+    rows = Task.objects.filter(pk__in=ReviewDecision.objects.filter(group=group).values("task"))
+    states = Counter(rows.values_list("review_state", flat=True))
+    return [(count, str(ReviewState(state).label)) for state, count in states.most_common()]

@@ -1,0 +1,125 @@
+"""Forecast of an approval on many tasks: what it takes back, and which tasks stay in review all the same."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Max
+
+from webapp.review.assignments import may_work
+from webapp.review.decisions import verdict_from
+from webapp.review.models import ON_A_PLACE, Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
+from webapp.review.verdicts import ADJUDICATORS, APPROVE, reason_labels, verdict_label
+
+COMMENT_SHOWN = 200
+
+
+@dataclass(frozen=True)
+class Vote:
+    """A decision that stands on a task as it is now, in words."""
+
+    row: ReviewDecision
+
+    @property
+    def verdict(self) -> str:
+        return verdict_label(ReviewKind.TASK, self.row.verdict)
+
+    @property
+    def approves(self) -> bool:
+        return self.row.verdict == APPROVE
+
+    @property
+    def why(self) -> str:
+        """The reasons and the beginning of the comment; empty if neither was given."""
+        reasons = ", ".join(reason_labels(ReviewKind.TASK, self.row.reasons))
+        comment = self.row.comment
+        cut = comment if len(comment) <= COMMENT_SHOWN else f"{comment[:COMMENT_SHOWN]}…"
+        return ": ".join(filter(None, [reasons, f"“{cut}”" if cut else ""]))
+
+
+@dataclass(frozen=True)
+class VoteForecast:
+    """What an approval by one person meets on a task. `own` is the decision of theirs that it replaces; `needed` is how
+    many people have to decide; `queue` names the queue of others that keeps them from deciding at all."""
+
+    own: Vote | None
+    others: tuple[Vote, ...]
+    needed: int
+    adjudicates: bool
+    queue: str
+
+    @property
+    def takes_back(self) -> bool:
+        """Whether a decision of the person's own, other than an approval, is undone."""
+        return self.own is not None and not self.own.approves
+
+    @property
+    def against(self) -> list[Vote]:
+        """Decisions of other people that are no approval."""
+        return [vote for vote in self.others if not vote.approves]
+
+    @property
+    def leaves_open(self) -> str:
+        """Why the task is not approved by the approval alone; empty if it is."""
+        votes = [vote.row for vote in self.others]
+        verdict, disputed = verdict_from(
+            [*votes, ReviewDecision(verdict=APPROVE, adjudicates=self.adjudicates)], self.needed
+        )
+        if verdict == APPROVE:
+            return ""
+        if verdict:
+            return f"An adjudicator settled it: it stays “{verdict_label(ReviewKind.TASK, verdict)}”."
+        if disputed:
+            return "Approving it leads to “in review”: people disagree, and an adjudicator settles it."
+        missing = self.needed - len(votes) - 1
+        people = "1 more person has" if missing == 1 else f"{missing} more people have"
+        return f"Approving it leads to “in review”: {people} to decide."
+
+
+def forecast_votes(user: Any, revisions: dict[int, int | None]) -> dict[int, VoteForecast]:
+    """The forecast by task. `revisions` has the current revision of each task."""
+    votes: dict[int, list[Vote]] = defaultdict(list)
+    standing = ReviewDecision.objects.filter(
+        undone_at__isnull=True, user__isnull=False, gold_right__isnull=True,
+        task__in=revisions, revision__in=[pk for pk in revisions.values() if pk is not None],
+    )  # fmt: skip
+    for row in standing.select_related("user").order_by("id"):
+        if row.task_id is not None and row.revision_id == revisions[row.task_id]:
+            votes[row.task_id].append(Vote(row))
+    items = QueueItem.objects.filter(task__in=revisions, gold__isnull=True).exclude(state=ReviewItemState.WITHDRAWN)
+    needed = dict(items.filter(queue__is_open=True).values_list("task").annotate(Max("overlap")).order_by())
+    disputed = set(items.filter(state=ReviewItemState.DISPUTED).values_list("task", flat=True))
+    settles = user.role in ADJUDICATORS
+    queues = {} if settles else _queues_of_others(user, items.filter(queue__is_open=True), list(revisions))
+    return {
+        pk: VoteForecast(
+            own=next((vote for vote in reversed(votes[pk]) if vote.row.user_id == user.pk), None),
+            others=tuple(vote for vote in votes[pk] if vote.row.user_id != user.pk),
+            needed=needed.get(pk) or 1,
+            adjudicates=settles and pk in disputed,
+            queue=queues.get(pk, ""),
+        )
+        for pk in revisions
+    }
+
+
+def _queues_of_others(user: Any, items: Any, tasks: Sequence[int]) -> dict[int, str]:
+    """The name of a queue that holds a task, for each task on which the person may not decide: they work none of its
+    queues, and hold no place on it."""
+    holding: dict[int, dict[int, Any]] = defaultdict(dict)
+    for item in items.select_related("queue").prefetch_related("queue__members").order_by("queue__name"):
+        holding[item.task_id][item.queue_id] = item.queue
+    works: dict[int, bool] = {}
+    for queue in (queue for queues in holding.values() for queue in queues.values()):
+        if queue.pk not in works:
+            works[queue.pk] = may_work(user, queue)
+    barred = {
+        pk: next(iter(queues.values())).name for pk, queues in holding.items() if not any(works[key] for key in queues)
+    }
+    places = Assignment.objects.filter(user=user, state__in=ON_A_PLACE, item__gold__isnull=True, item__task__in=barred)
+    for pk in places.values_list("item__task", flat=True):
+        barred.pop(pk, None)
+    return barred
