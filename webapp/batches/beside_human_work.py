@@ -28,7 +28,7 @@ def meet_human_work(specs: Iterable[ItemSpec]) -> HumanWork:
     if not versions and not keys:
         return HumanWork()
     rows = Environment.objects.filter(Q(versions__in=versions) | Q(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=keys))
-    return count_human_work(rows.values("pk"))
+    return count_human_work(rows)
 
 
 def find_versions_beside(batch: int) -> QuerySet[BatchProduct]:

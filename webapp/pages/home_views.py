@@ -115,7 +115,7 @@ def import_files(request: HttpRequest) -> HttpResponse:
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
         "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
-        "human_work": count_human_work(Environment.objects.values("pk")),
+        "human_work": count_human_work(Environment.objects.all()),
         "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
         "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
         "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),

@@ -8,7 +8,7 @@ these facts each time; nothing has to be kept up to date.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,9 +81,8 @@ def leave_out_human_work(tasks: Sequence[int]) -> list[int]:
     return [pk for pk in tasks if pk not in human]
 
 
-def count_human_work(environments: Iterable[int] | QuerySet[Environment]) -> HumanWork:
+def count_human_work(rows: QuerySet[Environment]) -> HumanWork:
     """Count the human work in these environments."""
-    rows = Environment.objects.filter(pk__in=environments)
     tasks = Task.objects.filter(environment__in=rows.values("pk"))
     decided = Counter(tasks.exclude(review_state=ReviewState.DRAFT).order_by().values_list("review_state", flat=True))
     approvals = decided.pop(ReviewState.APPROVED, 0)

@@ -90,7 +90,7 @@ def find_kept_beside(record: TaskRecord, version: Version, source: str) -> TaskR
     if task is None or not must_stay(task, version):
         return None
     digest = task_hash(record, version)
-    known = task.revisions.filter(Q(content_hash=digest) | Q(origin_hash=digest)).exclude(pk=task.current_id)
+    known = task.revisions.filter(Q(content_hash=digest) | Q(origin_hash=digest)).exclude(pk=task.current_id or 0)
     return known.order_by("number").first()
 
 
