@@ -6,6 +6,8 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
+from webapp.templatetags.show import NOTHING
+
 PASSED, NOT_PASSED, RAISED, UNCERTAIN, NO_ANSWER = 1, 0, -1, 2, 3
 FEW_STEPS = 24
 FEW_CHECKS = 12
@@ -84,7 +86,7 @@ class Cell:
         if self.value in (RAISED, UNCERTAIN):
             return "!" if self.value == RAISED else "?"
         if self.value == NO_ANSWER:
-            return "–" if self.span == 1 else ""
+            return NOTHING if self.span == 1 else ""
         if self.flip and self.answered:
             return "✓" if self.rises else "✕"
         if self.flip:
