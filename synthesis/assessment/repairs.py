@@ -34,6 +34,8 @@ from synthesis.stages import Kit
 Outcome = Literal["repaired", "cleared", "removed", "broken"]
 MOST_FAILED = 12
 MOST_PASSED = 8
+MOST_KEPT = 40
+"""Of a tool's failed calls from before its repair."""
 RESULT_CHARS = 4_000
 """Of a failed call's result, as JSON, that is kept of the tool before its repair."""
 AT_ONCE = 8
@@ -64,7 +66,7 @@ class RepairLog:
             self.sources.setdefault(tool, run.brief.sources.get(tool, ""))
             if tool not in self.failed:
                 failed = [case for case in cases if case.verdict == "fail"]
-                self.failed[tool] = tuple(map(failed_call, failed[:MOST_FAILED]))
+                self.failed[tool] = tuple(map(failed_call, failed[:MOST_KEPT]))
             self.reasons.setdefault(tool, next(case.reason for case in cases if case.verdict == "fail"))
 
 

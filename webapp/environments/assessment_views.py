@@ -16,7 +16,8 @@ from synthesis.drafts import ToolRate
 from webapp.accounts.access import access
 from webapp.content_store import load
 from webapp.environments import assessment_queries as queries
-from webapp.environments import assessment_services, version_runs
+from webapp.environments import assessment_services
+from webapp.environments.evidence import version_runs
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment

@@ -10,8 +10,8 @@ from django.urls import reverse
 from synthesis.assessment.cases import rerun
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
-from webapp.environments import version_runs
 from webapp.environments.assessment_services import drafts_of, keep_rerun, keep_reruns
+from webapp.environments.evidence import version_runs
 from webapp.environments.models import Assessment, Tool, Version, VersionRun
 from webapp.environments.services import program_of
 from webapp.jobs.context import JobContext

@@ -1,7 +1,8 @@
 from django.urls import URLPattern, path
 
-from webapp.environments import assessment_views, environment_views, version_run_views
+from webapp.environments import assessment_views, environment_views
 from webapp.environments.checkers import checker_views
+from webapp.environments.evidence import version_run_views
 
 app_name = "environments"
 urlpatterns: list[URLPattern] = [
