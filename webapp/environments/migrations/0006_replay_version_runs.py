@@ -8,7 +8,7 @@ import webapp.fields
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("environments", "0004_checker_measure"),
+        ("environments", "0005_kept_current_by"),
     ]
 
     operations = [
