@@ -288,5 +288,5 @@ def test_the_queue_of_failing_tools_is_filled_when_somebody_looks_at_it_empty() 
     version = saved(8).version
     assert Tool.objects.filter(version=version, name="drop_row").exists()
     queues.refresh_if_old(ReviewQueue.objects.get(pk=queue.pk))
-    assert [item.tool.name for item in queue.items.all()] == ["drop_row"]
+    assert list(queue.items.values_list("tool__name", flat=True)) == ["drop_row"]
     assert queues.failing_tools_queue() == (queue, False)
