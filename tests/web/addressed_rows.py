@@ -9,6 +9,7 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.utils import timezone
 
+from synthesis.drafts import ToolRate, ToolRepair
 from tests.agreement import seed as labelled
 from tests.assessment import rows as assessed
 from tests.datasets.dataset_support import carry_out
@@ -178,6 +179,10 @@ def objects() -> dict[str, Any]:
     NodeCounts.objects.create(node=node)
     owner = pages_seed.person(Role.ANNOTATOR)
     assessment = assessed.saved(4, version=version)
+    failed = ToolRate(tool="look", failed=1)
+    repair = ToolRepair(tool="look", outcome="repaired", before=failed, source="def look(): ...", source_before="pass")
+    assessment.repairs = [repair.model_dump(mode="json")]
+    assessment.save(update_fields=["repairs"])
     audit = Audit.objects.create(
         revision=run.revision, key="0" * 64, verifier_hash="0" * 64, audit_version=1, state="green"
     )
@@ -271,6 +276,8 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "environments:of_node": {"pk": made["node"].pk},
         **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
         "environments:case": {"pk": made["case"].pk},
+        "environments:repair": {"pk": made["assessment"].pk, "number": 0},
+        **{f"environments:{name}": {"pk": made["version"].pk} for name in ("version_run", "start_version_run")},
         "environments:checker": {"pk": made["measure"].pk},
         "jobs": {"pk": made["job"].pk},
         **BULK_ACTS,
