@@ -157,13 +157,11 @@ def test_labels_of_the_treemap_hold_no_markup(name: str, label: str) -> None:
 def test_the_treemap_and_its_table_say_the_same(page: Client) -> None:
     import_servers(entries(server(1), server(2), server(3, primary_label="Gaming", secondary_labels=[])))
     html = body(page, "/taxonomy/map/")
-    data = json.loads(re.search(r'<script id="treemap-data" type="application/json">(.*?)</script>', html)[1])  # type: ignore[index]
-    shown = dict(zip(data["ids"], data["values"], strict=True))
-    rows = re.findall(r'<tr data-row><th[^>]*><a href="/taxonomy/(\d+)/".*?</th>.*?<td class="num">(\d+)</td>', html)
-    assert shown == {pk: int(value) for pk, value in rows}
-    assert sorted(shown.values()) == [1, 1, 2, 2]
-    assert set(data["bands"]) == {"none"}
-    assert set(data["rates"]) == {""}
+    wide = re.search(r'<svg class="wide".*?</svg>', html)[0]  # type: ignore[index]
+    tiles = re.findall(r'title="([^":]*): (\d+) themes"', wide)
+    rows = re.findall(r'data-row-link>([^<]*)</a></th>.*?<td class="num">(\d+)</td>', html)
+    assert sorted(tiles) == sorted(rows) == [("API Integration", "2"), ("Gaming", "1"), ("Weather", "2")]
+    assert f'href="/taxonomy/map/?node={Node.objects.get(path="weather").pk}&amp;size=themes"' in wide
     for sort, first in (("name", "API Integration"), ("-name", "Weather"), ("themes", "Gaming")):
         html = body(page, f"/taxonomy/map/?sort={sort}")
         assert re.search(r"data-row-link>([^<]*)<", html)[1] == first, sort  # type: ignore[index]
