@@ -65,6 +65,7 @@ def searched(text: str, changes: bool) -> dict[str, Any]:
     link_toggles(branches, [])
     filters = queries.ThemeFilters(text=text, sort="name")
     matches = list(queries.themes(filters).order_by("name", "id")[: FOUND_THEMES + 1])
+    queries.add_tool_names(matches)
     return {
         "text": text,
         "branches": branches,
@@ -149,6 +150,7 @@ def default_tab(row: Node) -> str:
 def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
     filters = queries.theme_filters(request.GET)
     page = keyset(request, queries.themes(filters, row), filters.order)
+    queries.add_tool_names(page.rows)
     tab = "themes" if row else ""
     ticked = filter_bar.without(request, "ids")
     chips = [filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", ticked)] if filters.ids else []
