@@ -162,7 +162,7 @@ def test_the_tree_works_without_scripts(live_site: str, chromium: Browser) -> No
     page.click(".name.hit")
     page.wait_for_selector("h1:text-is('Sea Level')")
     page.goto("/taxonomy/map/")
-    assert page.locator("noscript").count() == 1
+    assert page.locator("#treemap .wide .tile").first.is_visible(), "it is drawn on the server"
     page.click("th a:has-text('Tools')")
     page.wait_for_selector("[aria-sort]:has-text('Tools')")
     context.close()
@@ -183,18 +183,26 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     hosts: set[str] = set()
     page.on("request", lambda request: hosts.add(request.url.split("/")[2]))
     page.goto("/taxonomy/map/?size=themes")
-    page.wait_for_selector("#treemap .slice")
-    drawn = page.evaluate("[...document.querySelectorAll('#treemap text')].map((one) => one.textContent)")
-    assert any("Weather" in one for one in drawn)
-    assert any("R&D" in one for one in drawn)
-    assert not any("&am" in one for one in drawn), "a name is cut between its letters"
+    page.wait_for_selector("#treemap .tile")
+    drawn = page.locator("#treemap .wide .name").all_inner_texts()
+    assert "Weather" in drawn
+    assert "R&D & Q&A & T&C & P&L & S&P & M&A & H&S" in drawn, "names are whole, whatever room they have"
     assert page.locator(".legend li").count() == 4
-    assert page.locator("#treemap a, #treemap img, #treemap b, #treemap [style*=bold]").count() == 0
+    assert page.locator("#treemap a:not(.tile), #treemap img, #treemap b, #treemap [style]").count() == 0
     assert "\u202e" not in "".join(drawn)
     assert not page.evaluate("window.hit")
     assert not said, "no violation of the policy, and no warning"
     assert len(hosts) == 1
-    page.locator("#treemap .slice:has(text:has-text('Weather'))").first.click(position={"x": 10, "y": 10})
+    page.focus("#treemap .wide [tabindex='0']")
+    page.keyboard.press("End")
+    page.keyboard.press("Home")
+    first = page.evaluate("document.activeElement.title")
+    assert page.inner_text("#treemap-told") == first
+    page.keyboard.press("ArrowRight")
+    assert page.evaluate("document.activeElement.title") != first
+    assert page.locator("#treemap .wide [tabindex='0']").count() == 1
+    page.locator("#treemap .wide .tile:has(.name:text-is('Weather'))").focus()
+    page.keyboard.press("Enter")
     page.wait_for_url("**/taxonomy/map/?node=*")
     assert page.inner_text("h1") == "Weather"
     assert not complaints
@@ -226,7 +234,7 @@ def test_pages_are_accessible_in_both_themes(live_site: str, chromium: Browser) 
     for url in urls:
         page.goto(url)
         if "map" in url:
-            page.wait_for_selector("#treemap .slice")
+            page.wait_for_selector("#treemap .tile")
         if "environments" in url:
             page.wait_for_selector("[hx-get*=of-node]", state="detached")
         for summary in page.locator("details.tool > summary:visible").all()[:3]:

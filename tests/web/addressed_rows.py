@@ -248,7 +248,10 @@ def taxonomy_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "taxonomy": {"pk": made["node"].pk},
         "taxonomy:theme": {"pk": made["theme"].pk},
-        "taxonomy:keep_apart": {"pk": made["theme"].pk},
+        **{
+            f"taxonomy:{name}": {"pk": made["theme"].pk}
+            for name in ("keep_apart", "neighbours", "fold_into", "place_theme")
+        },
         "taxonomy:choose_theme": {"pk": made["theme"].pk},
         **{f"taxonomy:{name}": {"pk": made["tree_change"].pk} for name in ("tree_change", "undo_change")},
         "taxonomy:change": {"pk": made["node"].pk, "kind": "rename"},

@@ -60,7 +60,8 @@ def new_theme(request: HttpRequest) -> HttpResponse:
 def duplicates(request: HttpRequest) -> HttpResponse:
     """Groups of near-duplicates, the largest first; what other thresholds would fold; decisions with their undo."""
     grouping = queries.groupings().order_by("-pk").first()
-    page = keyset(request, queries.kept_themes(), "-duplicates", GROUPS)
+    text = Params(request.GET).text("q", 200, strip=True)
+    page = keyset(request, queries.kept_themes(text), "-duplicates", GROUPS)
     threshold = grouping.threshold if grouping is not None else USUAL
     context = {
         "grouping": grouping,
@@ -71,6 +72,7 @@ def duplicates(request: HttpRequest) -> HttpResponse:
         "most": MOST_ASKED,
         "any_themes": Theme.objects.exists(),
         "page": page,
+        "text": text,
         "groups": queries.with_members(page.rows),
         "decisions": list(queries.decisions().order_by("-pk")[: queries.DECISIONS]),
         "job": queries.open_job(),
