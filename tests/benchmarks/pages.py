@@ -6,7 +6,7 @@ Makes databases of its own on the server of DATABASE_URL (dropped at the end): 2
 10,000 tasks, 100,000 trajectories, 10,000 labels; and a small one of the same shape. Requests go through the whole
 of Django in this process; the first of each address is not counted. `ratio` is large to small. The last line is one
 JSON object: by page `p50_ms`, `p95_ms`, `queries`, and the worst over all; `treemap_ms` is what Chromium takes for
-the treemap of 2,120 themes (`tests.benchmarks.treemap`).
+the treemap of 2,120 themes (`tests.benchmarks.page_parts.treemap`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import sys
 import time
 from typing import Any
 
-from tests.benchmarks import treemap
 from tests.benchmarks.databases import own_database
+from tests.benchmarks.page_parts import treemap
 
 WANTED_MS = 200
 TREEMAP_ROUNDS = 5

@@ -287,9 +287,8 @@ def test_themes_of_one_name_are_told_apart(page: Client) -> None:
     import_servers(entries(server(1, name="Forecast"), server(2, name="Forecast", overview="By hour.", tools=tools)))
     for url in ("/taxonomy/themes/", f"/taxonomy/{Node.objects.get(path='weather').pk}/?tab=themes", "/taxonomy/?q=fo"):
         html = body(page, url)
-        assert "mcp 2" in html and "mcp 1" in html, url
-        assert "hourly, daily, radar, uv" in html and "5 in all" in html, url
-        assert "By hour." in html, url
+        for words in ("mcp 1", "mcp 2", "hourly, daily, radar, uv", "5 in all", "By hour."):
+            assert words in html, url
         assert "Weather \u203a API Integration" in html, url
 
 

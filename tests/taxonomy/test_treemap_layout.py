@@ -15,8 +15,10 @@ def test_areas_are_in_proportion_and_fill_the_box() -> None:
     boxes = squarified(values, Box(10, 20, 400, 300))
     for value, box in zip(values, boxes, strict=True):
         assert box.width * box.height == pytest.approx(400 * 300 * value / sum(values))
-        assert box.left >= 10 and box.left + box.width <= 410.001
-        assert box.top >= 20 and box.top + box.height <= 320.001
+        assert box.left >= 10
+        assert box.left + box.width <= 410.001
+        assert box.top >= 20
+        assert box.top + box.height <= 320.001
     assert max(max(box.width / box.height, box.height / box.width) for box in boxes) < 3
     assert squarified([], Box(0, 0, 1, 1)) == []
 
@@ -43,6 +45,7 @@ def test_small_labels_are_drawn_as_one_tile_that_leads_to_them() -> None:
     drawn = draw(tiles(None, "themes"), None, WIDE)
     weather = next(tile for tile in drawn if tile.name == "Weather")
     rest = next(tile for tile in drawn if tile.kind == "rest" and "smaller" in tile.name)
-    assert weather.kind == "outer" and rest.url == weather.url
+    assert weather.kind == "outer"
+    assert rest.url == weather.url
     assert sum(tile.value for tile in drawn if tile.kind != "outer") == 780
     assert not any(is_too_small(tile.box) for tile in drawn if tile.kind == "inner")

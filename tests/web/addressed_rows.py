@@ -261,6 +261,18 @@ def taxonomy_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
+def environment_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        "environments": {"pk": made["run"].environment_id, "a": 1, "b": 1},
+        "environments:of_node": {"pk": made["node"].pk},
+        **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
+        "environments:case": {"pk": made["case"].pk},
+        "environments:repair": {"pk": made["assessment"].pk, "number": 0},
+        **{f"environments:{name}": {"pk": made["version"].pk} for name in ("version_run", "start_version_run")},
+        "environments:checker": {"pk": made["measure"].pk},
+    }
+
+
 def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """What each route's arguments are: by route name, else by its namespace."""
     run = made["run"]
@@ -275,13 +287,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches:call": {"pk": made["call"].pk},
         **edit_arguments(made),
         "endpoints": {"pk": made["endpoint"].pk},
-        "environments": {"pk": run.environment_id, "a": 1, "b": 1},
-        "environments:of_node": {"pk": made["node"].pk},
-        **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
-        "environments:case": {"pk": made["case"].pk},
-        "environments:repair": {"pk": made["assessment"].pk, "number": 0},
-        **{f"environments:{name}": {"pk": made["version"].pk} for name in ("version_run", "start_version_run")},
-        "environments:checker": {"pk": made["measure"].pk},
+        **environment_arguments(made),
         "jobs": {"pk": made["job"].pk},
         **BULK_ACTS,
         **labelling_arguments(made),

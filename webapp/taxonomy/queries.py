@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
-from webapp.taxonomy.labels import SEPARATOR, folded
+from webapp.taxonomy.labels import FIRST_LEVEL, KNOWN, SEPARATOR, folded
 from webapp.taxonomy.models import Node, NodeCounts, Origin, Theme, ThemeTool
 from webapp.templatetags.show import percent, plain
 
@@ -129,6 +129,18 @@ def _found(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -
         inner = _found(children.get(node.pk, []), children, hits)
         result.append(Branch(node, place, len(nodes), bool(inner), node.pk in hits, inner))
     return result
+
+
+def first_level_names() -> list[str]:
+    """The labels of the first level that exist, then those of the known list that do not yet."""
+    names = list(Node.objects.filter(parent=None).order_by(*ORDER).values_list("name", flat=True))
+    present = {folded(name) for name in names}
+    return names + [name for name in FIRST_LEVEL if folded(name) not in present]
+
+
+def is_first_level(category: str) -> bool:
+    """Whether a category is a label of the first level, or one of the known list or its other words."""
+    return folded(category) in KNOWN or Node.objects.filter(path=folded(category), parent=None).exists()
 
 
 def ancestors(node: Node) -> list[Node]:

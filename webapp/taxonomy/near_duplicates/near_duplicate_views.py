@@ -20,12 +20,12 @@ from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.taxonomy.forms import GroupingForm, ThemeForm
-from webapp.taxonomy.labels import FIRST_LEVEL
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import queries, services
 from webapp.taxonomy.near_duplicates.schemas import EXAMPLE
 from webapp.taxonomy.near_duplicates.services import HELD, MOST_ASKED, start_grouping
 from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_of_role
+from webapp.taxonomy.queries import first_level_names
 from webapp.taxonomy.theme_services import save_typed
 
 GROUPS = 20
@@ -51,7 +51,7 @@ def new_theme(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         body = {name: str(request.POST.get(name, ""))[:2_000] for name in EXAMPLE}
     call = api_call(request, "POST", "api:create_theme", body=body)
-    context = {"form": form, "labels": FIRST_LEVEL, "copy_as": call}
+    context = {"form": form, "labels": first_level_names(), "copy_as": call}
     return render(request, "taxonomy/new_theme.html", context, status=422 if form.errors else 200)
 
 

@@ -1,6 +1,6 @@
 """How long Chromium takes for the treemap of 2,120 themes, from the page's last byte to the first frame that shows it.
 
-    python -m tests.benchmarks.treemap --json [--rounds 5] [--servers FILE]
+    python -m tests.benchmarks.page_parts.treemap --json [--rounds 5] [--servers FILE]
 
 Makes a database of its own on the server of DATABASE_URL and drops it at the end. Themes are synthetic, in the shape
 of the published file of MCP servers, or those of FILE. Django answers in this process. The last line is one JSON
@@ -108,7 +108,7 @@ def run_child(rounds: int, servers: Path | None = None) -> dict[str, float]:
     """Measure on a database of its own, in a process of its own."""
     with own_database("bench_treemap") as url:
         environment = {**os.environ, "DATABASE_URL": url, "DJANGO_SETTINGS_MODULE": "webapp.settings"}
-        command = [sys.executable, "-m", "tests.benchmarks.treemap", "--measure", "--rounds", str(rounds)]
+        command = [sys.executable, "-m", "tests.benchmarks.page_parts.treemap", "--measure", "--rounds", str(rounds)]
         command += ["--servers", str(servers)] if servers else []
         done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     result: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
