@@ -65,7 +65,7 @@ def test_every_sort_of_subject_has_a_page() -> None:
         "themes",
     }
     assert all(subjects.page_of(one) for one in shown)
-    others = {"dataset", "training", "label_session", "tool"}
+    others = {"dataset", "training", "label_session", "tool", "version"}
     assert others | {one.partition(":")[0] for one in shown} == set(subjects.PAGES)
 
 
