@@ -8,6 +8,8 @@
   const LETTER = 6; /* px of one, about */
   const LINE = 15;
   const LEAST = 84 * 72; /* px² of a tile that can be read; smaller ones of one label are drawn as one tile */
+  const places = new Map(data.ids.map((id, at) => [id, at]));
+  const size = { width: 0, height: 0 }; /* read once a drawing: to ask the box between changes makes the browser lay it out */
   const narrow = window.matchMedia("(width <= 640px)");
 
   /* The colour a token has now: light-dark() is only known to the browser once it is used. */
@@ -28,7 +30,7 @@
   /* About the side of a tile: an outer one is seldom narrower than two thirds of a square's, and around an inner one stand
      its outer one's head and edges. */
   const [OUTER, INNER] = [0.64, 0.52];
-  const side = (at, total, part) => part * Math.sqrt((data.values[at] / total) * box.clientWidth * box.clientHeight);
+  const side = (at, total, part) => part * Math.sqrt((data.values[at] / total) * size.width * size.height);
   /* An entity ("&amp;") is one letter, and never cut through. */
   const letters = (text) => text.match(/&amp;|./gsu) || [];
   const cut = (text, room) => {
@@ -55,12 +57,12 @@
 
   function hint(at) {
     const rate = data.rates[at] ? `, pass rate ${data.rates[at]}` : "";
-    return `${data.labels[at]}: ${data.values[at].toLocaleString("en-US")} ${data.measure}${rate}`;
+    return `${data.names[at]}: ${data.values[at].toLocaleString("en-US")} ${data.measure}${rate}`;
   }
 
   /* Tiles that can be read, and for each label around smaller ones one tile of all those. */
   function readable(all, total) {
-    const area = (value) => (value / total) * box.clientWidth * box.clientHeight;
+    const area = (value) => (value / total) * size.width * size.height;
     const rest = new Map();
     for (const at of all) {
       if (area(data.values[at]) >= LEAST) continue;
@@ -72,12 +74,14 @@
     }
     for (const [parent, one] of rest) if (one.count < 2) rest.delete(parent);
     const gone = new Set([...rest.values()].flatMap((one) => [...one.tiles]));
-    const kept = all.filter((at) => !gone.has(at) && !gone.has(data.ids.indexOf(data.parents[at])));
-    const around = (parent) => !parent || kept.some((at) => data.ids[at] === parent);
+    const kept = all.filter((at) => !gone.has(at) && !gone.has(places.get(data.parents[at])));
+    const shown = new Set(kept.map((at) => data.ids[at]));
+    const around = (parent) => !parent || shown.has(parent);
     return { kept, rest: [...rest].filter(([parent]) => around(parent)) };
   }
 
   function draw() {
+    [size.width, size.height] = [box.clientWidth, box.clientHeight];
     const text = colour("--text");
     const heads = new Set(data.parents);
     const all = data.ids.map((_, at) => at);
@@ -87,6 +91,7 @@
     const more = (one) => `${one.count.toLocaleString("en-US")} more`;
     const said = (one) => `${more(one)}: ${one.value.toLocaleString("en-US")} ${data.measure} together`;
     const fills = { low: colour("--bad-soft"), middle: colour("--warn-soft"), high: colour("--good-soft") };
+    const sunk = colour("--sunk");
     const plain = { outer: colour("--accent-soft"), inner: colour("--surface") };
     const fill = (at) => fills[data.bands[at]] || (data.parents[at] || !heads.has(data.ids[at]) ? plain.inner : plain.outer);
     const of = (column) => drawn.map((at) => data[column][at]);
@@ -105,7 +110,7 @@
       pathbar: { visible: false },
       tiling: { packing: "squarify", pad: 2 },
       marker: {
-        colors: [plain.inner, ...drawn.map(fill), ...rest.map(() => colour("--sunk"))],
+        colors: [plain.inner, ...drawn.map(fill), ...rest.map(() => sunk)],
         line: { color: colour("--control"), width: 1 },
         pad: { t: 22, l: 3, r: 3, b: 3 },
         cornerradius: 3,

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
+from django.core.management import call_command
 from playwright.sync_api import Browser, Page
 
 from tests.browser.checks import faults
@@ -12,6 +16,7 @@ from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import JobState
 from webapp.taxonomy import queries
 from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.labels import path_of
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.services import place
 
@@ -197,6 +202,40 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     page.locator("#treemap .slice:has(text:has-text('Weather'))").first.click(position={"x": 10, "y": 10})
     page.wait_for_url("**/taxonomy/map/?node=*")
     assert page.inner_text("h1") == "Weather"
+    assert not complaints
+    context.close()
+
+
+@pytest.mark.slow
+def test_the_treemap_of_many_themes_draws_few_elements_and_restyles_little(live_site: str, chromium: Browser) -> None:
+    """Inserting an element into the page must not make Chromium compute every other element's style again."""
+    pages_seed.person("annotator")
+    whole = "A label whose name is longer than any tile or head of a tile has room for"
+    paths = [path_of((f"Field {a}", f"Use {b} of field {a}")) for a in range(40) for b in range(12)]
+    paths.append(path_of((whole, "Its use")))
+    nodes = place(paths)
+    Theme.objects.bulk_create(
+        Theme(
+            node_id=nodes[paths[at % len(paths)]], source="mcp", key=f"{at}", name=f"Theme {at}", content_hash=f"{at}"
+        )
+        for at in range(2_000)
+    )
+    call_command("recount_taxonomy", verbosity=0, stdout=io.StringIO())
+    context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    chromium.start_tracing(page=page, categories=["devtools.timeline"])
+    page.goto("/taxonomy/map/?size=themes")
+    page.wait_for_selector("#treemap .slice")
+    events = json.loads(chromium.stop_tracing())["traceEvents"]
+    restyled = sum(one["args"].get("elementCount", 0) for one in events if one["name"] == "UpdateLayoutTree")
+    elements = page.locator("*").count()
+    assert elements > 4_000, "the table has a row for each label"
+    assert page.locator("#treemap .slice").count() <= 150
+    assert page.locator("#treemap *").count() <= 1_200
+    assert 0 < restyled < 10 * elements
+    hints = page.evaluate(
+        "document.querySelector('#treemap').data[0].customdata.map((one) => one.replaceAll('<br>', ' '))"
+    )
+    assert any(one.startswith(f"{whole}: ") for one in hints), "a hint has the whole name"
     assert not complaints
     context.close()
 

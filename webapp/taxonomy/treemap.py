@@ -133,23 +133,24 @@ def ordered(rows: list[Tile], sort: str) -> list[Tile]:
     return sorted(rows, key=key)
 
 
-def drawn_label(name: str, width: int = LABEL) -> str:
-    """A label as plotly draws it, in lines of `width`: it reads a subset of HTML and entities, so none of the name's
-    own is left, and line breaks are the only markup."""
+def drawn_label(name: str, width: int = LABEL, up_to: int = LABEL) -> str:
+    """A label of at most `up_to` characters as plotly draws it, in lines of `width`: it reads a subset of HTML and
+    entities, so none of the name's own is left, and line breaks are the only markup."""
     text = HIDDEN.sub(" ", TAG.sub(" ", name)).replace("<", "\u2039").replace(">", "\u203a")
     text = " ".join(text.split()) or "(no name)"
-    lines = wrap(text if len(text) <= LABEL else text[: LABEL - 1] + "…", width, break_long_words=False)
+    lines = wrap(text if len(text) <= up_to else text[: up_to - 1] + "…", width, break_long_words=False)
     return "<br>".join(line.replace("&", "&amp;") for line in lines)
 
 
 def drawing(tile_map: Map, root: Node | None) -> dict[str, Any]:
-    """What the script needs, column by column: ids, labels (whole, and in short lines), parents, values, pass rates,
-    their bands, and where a click leads."""
+    """What the script needs, column by column: ids, labels (in one line, and in short lines), whole names, parents,
+    values, pass rates, their bands, and where a click leads."""
     map_page = reverse("taxonomy:map")
     return {
         "ids": [str(tile.node.pk) for tile in tile_map.tiles],
         "labels": [drawn_label(tile.node.name) for tile in tile_map.tiles],
         "texts": [drawn_label(tile.node.name, LINE) for tile in tile_map.tiles],
+        "names": [drawn_label(tile.node.name, up_to=max(LABEL, len(tile.node.name))) for tile in tile_map.tiles],
         "parents": [str(tile.parent.pk) if tile.parent else "" for tile in tile_map.tiles],
         "values": [tile.value for tile in tile_map.tiles],
         "rates": ["" if tile.band == "none" else percent(tile.counts.pass_rate) for tile in tile_map.tiles],
