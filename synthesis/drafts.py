@@ -152,10 +152,24 @@ class ToolRate(Frozen):
     negative_sound: int = 0
 
 
+class FailedCall(Frozen):
+    """A call that failed before its tool was repaired. With `cut` its result was too large to keep."""
+
+    case: CaseKind
+    expectation: str = ""
+    arguments: dict[str, Any]
+    ok: bool
+    result: Any = None
+    error: str = ""
+    reason: str = ""
+    cut: bool = False
+
+
 class ToolRepair(Frozen):
     """What came of a tool that failed: `source` is the method as it is kept, `before` its verdicts when it was first
     seen to fail and `reason` the first of these, `after` its verdicts in the end (None: it was taken out). One that is
-    `cleared` stayed as it was: asked again, the checker took the fail back."""
+    `cleared` stayed as it was: asked again, the checker took the fail back. `source_before` is the method when it was
+    first seen to fail, `failed_before` are the calls that failed then."""
 
     tool: str
     outcome: Literal["repaired", "cleared", "removed", "broken"]
@@ -164,6 +178,8 @@ class ToolRepair(Frozen):
     after: ToolRate | None = None
     reason: str = ""
     source: str = ""
+    source_before: str = ""
+    failed_before: tuple[FailedCall, ...] = ()
 
 
 class AssessmentDraft(Frozen):

@@ -44,6 +44,11 @@
     if (details) details.open = !details.open;
     else window.envarium.flash("This step has no reasoning.", "");
   });
+  add("o", "Fold or open what came before this step", () => {
+    const details = document.querySelector("[data-remember=before]");
+    if (details) details.open = !details.open;
+    else window.envarium.flash("No call or message came before this step.", "");
+  });
 
   function hit(by) {
     const hits = [...document.querySelectorAll("#hits [data-step]")];

@@ -139,8 +139,8 @@
   function remember(root) {
     for (const details of root.querySelectorAll("details[data-remember]")) {
       try {
-        const closed = localStorage.getItem(`envarium.closed.${details.dataset.remember}`) === "1";
-        details.open = !closed;
+        const closed = localStorage.getItem(`envarium.closed.${details.dataset.remember}`);
+        if (closed !== null) details.open = closed === "0";
       } catch { /* private mode */ }
     }
   }

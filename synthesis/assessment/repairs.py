@@ -18,11 +18,11 @@ from typing import Literal
 from synthesis.assessment.agent_brief import brief_of
 from synthesis.assessment.call_plan import WAYS, PlannedCall
 from synthesis.assessment.case_words import case_text
-from synthesis.assessment.cases import CallSetting, execute
+from synthesis.assessment.cases import CallSetting, execute, size_of
 from synthesis.assessment.rounds import REASON_CHARS, RunningAssessment, judged, next_rounds, until_decided
 from synthesis.assessment.scores import rate_of, score_of
 from synthesis.assessment.tool_repair import STAGE, ToolBrief, repair_words, require_method
-from synthesis.drafts import ToolCase, ToolRate, ToolRepair
+from synthesis.drafts import FailedCall, ToolCase, ToolRate, ToolRepair
 from synthesis.errors import InputError, MalformedReply, ProgramError, StateError
 from synthesis.formats.envscaler_export import environment_to_envscaler
 from synthesis.formats.records import EnvironmentRecord
@@ -34,6 +34,10 @@ from synthesis.stages import Kit
 Outcome = Literal["repaired", "cleared", "removed", "broken"]
 MOST_FAILED = 12
 MOST_PASSED = 8
+MOST_KEPT = 40
+"""Of a tool's failed calls from before its repair."""
+RESULT_CHARS = 4_000
+"""Of a failed call's result, as JSON, that is kept of the tool before its repair."""
 AT_ONCE = 8
 SAMPLES = 10_000
 """Questions about cases that are made again are numbered from here, a thousand of them a round."""
@@ -41,12 +45,14 @@ SAMPLES = 10_000
 
 @dataclass
 class RepairLog:
-    """What was done about failing tools. `before`, `reasons` and `sources` are from when one was first seen to fail."""
+    """What was done about failing tools. `before`, `reasons`, `sources` and `failed` are from when one was first seen
+    to fail."""
 
     tries: Counter[str] = field(default_factory=Counter)
     before: dict[str, ToolRate] = field(default_factory=dict)
     reasons: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, tuple[FailedCall, ...]] = field(default_factory=dict)
     removed: list[str] = field(default_factory=list)
     first_score: float | None = None
     rounds: int = 0
@@ -58,7 +64,18 @@ class RepairLog:
             cases = [case for case in run.cases if case.tool == tool]
             self.before.setdefault(tool, rate_of(tool, cases))
             self.sources.setdefault(tool, run.brief.sources.get(tool, ""))
+            if tool not in self.failed:
+                failed = [case for case in cases if case.verdict == "fail"]
+                self.failed[tool] = tuple(map(failed_call, failed[:MOST_KEPT]))
             self.reasons.setdefault(tool, next(case.reason for case in cases if case.verdict == "fail"))
+
+
+def failed_call(case: ToolCase) -> FailedCall:
+    """Keep what a person needs to see of a failed call, without the state around it."""
+    cut = case.cut or size_of(case.result) > RESULT_CHARS
+    names = ("case", "expectation", "arguments", "ok", "error", "reason")
+    known = {name: getattr(case, name) for name in names}
+    return FailedCall(**known, result=None if cut else case.result, cut=cut)
 
 
 def failing_tools(run: RunningAssessment) -> list[str]:
@@ -101,6 +118,8 @@ def repairs_of(run: RunningAssessment, log: RepairLog) -> tuple[ToolRepair, ...]
                 after=None if gone else rate_of(tool, cases),
                 reason=log.reasons[tool],
                 source="" if gone else source,
+                source_before=log.sources[tool],
+                failed_before=log.failed[tool],
             )
         )
     return tuple(found)

@@ -49,6 +49,8 @@ def caught(fault: PlantedFault, traces: Traces) -> bool:
     if fault.outcome == "tool_mended":
         mended = [repair for repair in given.get("repairs", ()) if repair["tool"] == fault.tool]
         return any(repair["before"]["failed"] and repair["outcome"] != "broken" for repair in mended)
+    if fault.outcome == "left_to_people":
+        return any(rate["warned"] and not rate["failed"] for rate in given["rates"] if rate["tool"] == fault.tool)
     return given.get("reference") is None
 
 

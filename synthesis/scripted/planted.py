@@ -18,12 +18,15 @@ FaultKind = Literal[
     "refusal",
     "does_not_compile",
     "breaks_its_rule",
+    "raises_an_error",
     "always_true",
     "always_false",
     "names_a_tool",
     "invents_facts",
 ]
-Outcome = Literal["asked_again", "repaired", "tool_mended", "rejected", "failed", "unsolved", "left_out"]
+Outcome = Literal[
+    "asked_again", "repaired", "tool_mended", "rejected", "failed", "unsolved", "left_out", "left_to_people"
+]
 
 
 class PlantedFault(Frozen):
@@ -34,8 +37,9 @@ class PlantedFault(Frozen):
     file beside `planted.json`.
 
     `caught_by` is the stage of the pipeline that must notice it, `outcome` what comes of it: `unsolved` is a task
-    without reference, which nobody can approve; for `rejected`, `failed` and `left_out`, `reason` is the slug that
-    the item ends with. `synthesis.scripted.detection` says whether that came true.
+    without reference, which nobody can approve; `left_to_people` is a tool that the checker only warns of, so that no
+    repair is asked for; for `rejected`, `failed` and `left_out`, `reason` is the slug that the item ends with.
+    `synthesis.scripted.detection` says whether that came true.
     """
 
     theme: str

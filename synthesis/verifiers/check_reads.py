@@ -45,6 +45,7 @@ class CheckReads:
     all_but: frozenset[str] | None = None
 
 
+@functools.lru_cache(maxsize=4_096)
 def reads_answer(source: str) -> bool:
     """Whether a check looks at the answer under a name of its own; False where it cannot be read."""
     used, named = _names(source)

@@ -62,6 +62,10 @@ def test_a_tool_is_mended_and_tried_again(sandbox: Sandbox, threads: ThreadPoolE
     assert draft.program is not None
     assert draft.program.record.source == SOURCE
     assert "unknown key" in draft.program.record.raw["env_class_code"]
+    assert "self.items.pop(key, None)" in repair.source_before
+    assert "self.items.pop(key, None)" not in repair.source
+    assert len(repair.failed_before) == repair.before.failed
+    assert all(call.reason and "key" in call.arguments for call in repair.failed_before)
     told = fences(repairs(made)[0])
     assert "remove_item" in told["tool"]
     assert "Nothing may change." in told["cases"]

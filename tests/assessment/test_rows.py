@@ -12,6 +12,7 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from synthesis.assessment.dual_agent import assess
+from synthesis.drafts import FailedCall, ToolRepair
 from synthesis.runtime import Sandbox
 from tests.assessment.rows import case, draft, saved
 from tests.assessment.support import SOURCE, assembled, bench, record
@@ -20,11 +21,12 @@ from tests.fixtures.api import problem, program
 from tests.fixtures.markup import flat
 from webapp.content_store import load
 from webapp.environments.assessment_services import drafts_of, save_assessment, start_rerun
-from webapp.environments.models import Assessment, CaseState, ToolCase, Version
+from webapp.environments.models import Assessment, CaseState, ToolCase, Version, VersionRun
 from webapp.environments.services import save_environment
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS
+from webapp.jobs.services import claim
 
 pytestmark = pytest.mark.django_db
 
@@ -112,6 +114,58 @@ def test_a_re_run_that_is_on_its_way_is_not_started_again(page: Client) -> None:
     assert page.get(f"/environments/assessments/{row.pk}/").headers["Location"] == tab(
         row, version="1", assessment=str(row.pk)
     )
+
+
+def test_the_calls_that_failed_before_a_repair_are_seen_with_what_it_changed(page: Client) -> None:
+    rate = draft(4).rates[0]
+    call = FailedCall(
+        case="negative", arguments={"key": "none"}, ok=True, result={"done": 1}, reason="It took <b>it</b>."
+    )
+    repair = ToolRepair(
+        tool="get_row", outcome="repaired", tries=1, before=rate, after=rate, reason="x",
+        source="def get_row(self):\n    return 2\n", source_before="def get_row(self):\n    return 1\n",
+        failed_before=(call,),
+    )  # fmt: skip
+    version = pages_seed.environment("Mended desk").current
+    assert version is not None
+    note = "get_row was repaired after 1 round of repair: 1 of 2 calls had failed."
+    made = draft(8).model_copy(update={"repairs": (repair,), "notes": (note,)})
+    _, row = save_assessment(version, made)
+    url = f"/environments/assessments/{row.pk}/repairs/0/"
+    assert body(page, tab(row)).count(f'href="{url}"') == 2, "from the note and from the table"
+    shown = body(page, url)
+    assert "It took &lt;b&gt;it&lt;/b&gt;." in shown
+    assert "return 1" in shown
+    assert "return 2" in shown
+    assert page.get(f"/environments/assessments/{row.pk}/repairs/1/").status_code == 404
+
+
+def test_the_cases_of_a_version_run_on_the_next_one_and_stay(
+    page: Client, sandbox: Sandbox, threads: ThreadPoolExecutor
+) -> None:
+    row = real(sandbox, threads)
+    changed = SOURCE.replace('"unknown key"', '"no such key"')
+    _, environment, version = save_environment(record().model_copy(update={"source": changed}), [], "test")
+    where = f"/environments/{environment.pk}/?tab=assessment&version={version.number}"
+    assert f"Run the {row.made} cases of version {row.version.number} on this version" in body(page, where)
+    page.post(f"/environments/versions/{version.pk}/cases/run")
+    page.post(f"/environments/versions/{version.pk}/cases/run")
+    job = Job.objects.get(kind="run_cases_on_version")
+    claimed = claim(job.pk, "test")
+    assert claimed is not None
+    done = KINDS[job.kind].handler(JobContext.of(claimed))
+    run = VersionRun.objects.get()
+    assert done["cases"] == row.made == run.outcomes.count()
+    assert run.outcomes.filter(comparison="another").exists(), "refused with other words"
+    assert run.outcomes.filter(comparison="same").exists()
+    KINDS[job.kind].handler(JobContext.of(claimed))
+    assert run.outcomes.count() == row.made, "a second run replaces the first"
+    Job.objects.filter(pk=job.pk).update(state="succeeded")
+    for _ in range(2):
+        shown = body(page, where)
+        assert "another result; look at it" in shown
+        assert "no such key" in shown
+        assert "as before" in shown
 
 
 def test_the_page_shows_scores_rates_and_calls(page: Client) -> None:

@@ -44,6 +44,8 @@ def test_pages_are_accessible(live_site: str, chromium: Browser) -> None:
         "list": "/taxonomy/themes/?folded=1",
         "folded": f"/taxonomy/themes/{theme(1).pk}/",
         "kept": f"/taxonomy/themes/{theme(2).pk}/",
+        "neighbours": f"/taxonomy/themes/{theme(6).pk}/neighbours/",
+        "place": f"/taxonomy/themes/{theme(6).pk}/place/?q=a",
     }
     found = []
     for name, url in urls.items():
@@ -78,3 +80,28 @@ def test_decisions_by_keyboard(live_site: str, chromium: Browser) -> None:
     assert folds() == GROUPED
     context.close()
     assert not complaints
+
+
+@pytest.mark.usefixtures("grouped")
+def test_a_theme_is_kept_apart_and_folded_by_keyboard(live_site: str, chromium: Browser) -> None:
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/taxonomy/themes/duplicates/?q=town")
+    page.keyboard.press("j")
+    while page.evaluate("document.activeElement.closest('[data-row]')?.querySelector('[data-act]')") is None:
+        page.keyboard.press("j")
+    page.keyboard.press("a")
+    page.wait_for_selector("text=apart from")
+    assert len(folds()) == len(GROUPED) - 1
+    page.goto(f"/taxonomy/themes/{theme(6).pk}/")
+    page.wait_for_selector("#neighbours .nearest")
+    page.keyboard.press("w")
+    page.wait_for_url("**/neighbours/")
+    page.keyboard.press("/")
+    page.keyboard.type("clinic")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**q=clinic*")
+    page.locator("button:text-is('Belongs with this')").first.press("Enter")
+    page.wait_for_selector("text=It can be undone under Near-duplicates")
+    assert folds()["6"] == "5"
+    assert not complaints
+    context.close()

@@ -39,6 +39,17 @@ def at(page: Page, step: int) -> None:
     assert parse_qs(urlparse(page.url).query)["step"] == [str(step)]
 
 
+def fold_by_keyboard(page: Page) -> None:
+    """What came before the step is folded; its key and its summary open and fold it."""
+    before = page.locator("[data-remember=before]")
+    expect(before).not_to_have_attribute("open", "")
+    page.keyboard.press("o")
+    expect(before).to_have_attribute("open", "")
+    before.locator("summary").focus()
+    page.keyboard.press("Enter")
+    expect(before).not_to_have_attribute("open", "")
+
+
 def test_every_key(live_site: str, chromium: Browser, run: Trajectory) -> None:
     granted = {"permissions": ["clipboard-read", "clipboard-write"]}
     context, page, complaints = signed_in(chromium, live_site, **granted)
@@ -61,12 +72,13 @@ def test_every_key(live_site: str, chromium: Browser, run: Trajectory) -> None:
     reasoning = page.locator("[data-remember=reasoning]")
     page.keyboard.press("r")
     expect(reasoning).not_to_have_attribute("open", "")
+    fold_by_keyboard(page)
     page.keyboard.press("s")
     expect(page.locator(".state-panel h2")).to_contain_text("whole")
     page.locator("[data-branch='/rooms']").focus()
-    before = page.locator("[data-branch='/rooms']").get_attribute("aria-expanded")
+    expanded = page.locator("[data-branch='/rooms']").get_attribute("aria-expanded")
     page.keyboard.press("Enter")
-    expect(page.locator("[data-branch='/rooms']")).not_to_have_attribute("aria-expanded", str(before))
+    expect(page.locator("[data-branch='/rooms']")).not_to_have_attribute("aria-expanded", str(expanded))
     page.keyboard.press("s")
     expect(page.locator(".state-panel h2")).to_contain_text("1 change")
     page.reload()

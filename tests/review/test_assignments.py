@@ -12,8 +12,10 @@ import pytest
 from django.db import IntegrityError, connection, transaction
 from django.utils import timezone
 
+from tests.assessment.rows import saved
 from tests.review import seed
 from webapp.accounts.models import User
+from webapp.environments.models import Tool
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review import assignments, queues, transfers
 from webapp.review.assignments import pull_next
@@ -276,3 +278,15 @@ def test_the_queue_of_the_starter_tasks_is_made_once_and_left_as_people_leave_it
     ReviewQueue.objects.filter(pk=queue.pk).update(overlap=2, is_open=False)
     again, new = queues.starter_queue()
     assert (again.pk, new, again.overlap, again.is_open) == (queue.pk, False, 2, False)
+
+
+@pytest.mark.django_db
+def test_the_queue_of_failing_tools_is_filled_when_somebody_looks_at_it_empty() -> None:
+    queue, new = queues.failing_tools_queue()
+    assert (new, queue.item_count, queues.open_tool_queue()) == (True, 0, queue)
+    queues.refresh_if_old(queue)
+    version = saved(8).version
+    assert Tool.objects.filter(version=version, name="drop_row").exists()
+    queues.refresh_if_old(ReviewQueue.objects.get(pk=queue.pk))
+    assert list(queue.items.values_list("tool__name", flat=True)) == ["drop_row"]
+    assert queues.failing_tools_queue() == (queue, False)

@@ -22,7 +22,7 @@ DECIDES = {"decide_item", "decide", "bulk", "undo", "undo_group", "make_gold"}
 """Routes that write a decision, take one back, or make one count for another thing; each is walked below."""
 DECIDES_NOTHING = {
     "queues", "new", "queue", "edit", "set_open", "refresh", "ask_judge", "pull", "pull_ahead", "item", "hold",
-    "assign", "heartbeat", "skip", "unskip", "give_back", "send", "history", "resolve_remark", "panel", "draft",
+    "assign", "give", "heartbeat", "skip", "unskip", "give_back", "send", "history", "resolve_remark", "panel", "draft",
     "remarks", "tool_verdicts", "held",
 }  # fmt: skip
 MAY = {Role.ANNOTATOR, Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN}

@@ -26,6 +26,7 @@ KINDS = {
     "refusal",
     "does_not_compile",
     "breaks_its_rule",
+    "raises_an_error",
     "always_true",
     "always_false",
     "names_a_tool",

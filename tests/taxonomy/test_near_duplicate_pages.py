@@ -53,6 +53,13 @@ def test_a_person_types_a_theme(page: Client) -> None:
     assert "typed by a person" in html
     assert "It names no tools" in html
     assert "here already" in said(page, "/taxonomy/themes/new/", NEW)
+    strange = NEW | {"name": "Pond desk", "category": "Ponds"}
+    refused = page.post("/taxonomy/themes/new/", strange)
+    assert refused.status_code == 422
+    assert "No label of the first level is called “Ponds”" in flat(refused)
+    assert "Pond desk is kept." in said(page, "/taxonomy/themes/new/", strange | {"new_label": "on"})
+    assert '<option value="Ponds">' in body(page, "/taxonomy/themes/new/")
+    Theme.objects.filter(name="Pond desk").delete()
     bad = page.post("/taxonomy/themes/new/", NEW | {"description": "x" * 1_000_000})
     assert bad.status_code == 422
     assert "at most 10000 characters" in flat(bad)

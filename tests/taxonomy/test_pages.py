@@ -157,13 +157,13 @@ def test_labels_of_the_treemap_hold_no_markup(name: str, label: str) -> None:
 def test_the_treemap_and_its_table_say_the_same(page: Client) -> None:
     import_servers(entries(server(1), server(2), server(3, primary_label="Gaming", secondary_labels=[])))
     html = body(page, "/taxonomy/map/")
-    data = json.loads(re.search(r'<script id="treemap-data" type="application/json">(.*?)</script>', html)[1])  # type: ignore[index]
-    shown = dict(zip(data["ids"], data["values"], strict=True))
-    rows = re.findall(r'<tr data-row><th[^>]*><a href="/taxonomy/(\d+)/".*?</th>.*?<td class="num">(\d+)</td>', html)
-    assert shown == {pk: int(value) for pk, value in rows}
-    assert sorted(shown.values()) == [1, 1, 2, 2]
-    assert set(data["bands"]) == {"none"}
-    assert set(data["rates"]) == {""}
+    wide = re.search(r'<svg class="wide".*?</svg>', html)[0]  # type: ignore[index]
+    tiles = re.findall(r'title="([^":]*): (\d+) themes"', wide)
+    rows = re.findall(r'data-row-link>([^<]*)</a></th>.*?<td class="num">(\d+)</td>', html)
+    assert sorted(tiles) == sorted(rows) == [
+        ("API Integration", "2"), ("Gaming", "1"), ("Storm Warnings", "1"), ("Weather", "2")
+    ]  # fmt: skip
+    assert f'href="/taxonomy/map/?node={Node.objects.get(path="weather").pk}&amp;size=themes"' in wide
     for sort, first in (("name", "API Integration"), ("-name", "Weather"), ("themes", "Gaming")):
         html = body(page, f"/taxonomy/map/?sort={sort}")
         assert re.search(r"data-row-link>([^<]*)<", html)[1] == first, sort  # type: ignore[index]
@@ -280,3 +280,20 @@ def test_an_upload_becomes_a_job(page: Client) -> None:
     assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{job.pk}/")
     assert (job.kind, job.title) == ("import_mcp_servers", "Import servers.jsonl")
     assert page.post("/import/", {"what": "servers"}).status_code == 422
+
+
+def test_themes_of_one_name_are_told_apart(page: Client) -> None:
+    tools = [{"name": name, "description": "", "input_schema": {}} for name in ("hourly", "daily", "radar", "uv", "x")]
+    import_servers(entries(server(1, name="Forecast"), server(2, name="Forecast", overview="By hour.", tools=tools)))
+    for url in ("/taxonomy/themes/", f"/taxonomy/{Node.objects.get(path='weather').pk}/?tab=themes", "/taxonomy/?q=fo"):
+        html = body(page, url)
+        for words in ("mcp 1", "mcp 2", "hourly, daily, radar, uv", "5 in all", "By hour."):
+            assert words in html, url
+        assert "Weather \u203a API Integration" in html, url
+
+
+def test_a_search_shows_the_label_of_that_name_first(page: Client) -> None:
+    import_servers(entries(server(1), server(2, primary_label="API Integration", secondary_labels=["Weather"])))
+    html = body(page, "/taxonomy/?q=weather")
+    names = re.findall(r'class="name[^"]*"[^>]*>([^<]*)<', html)
+    assert names[0] == "Weather"

@@ -11,6 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from synthesis.contracts import Reward, Verdict
 from tests.fixtures import replay_seed as seed
 from tests.fixtures.markup import markup
+from tests.fixtures.replay_seed import Plan
 from tests.review import seed as review_seed
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
@@ -131,6 +132,58 @@ def test_the_matrix_shows_every_flip(reader, run):
     assert "never holds" in matrix
     assert 'data-col="6" class="now"' in matrix
     assert "at step 6: 3 of 6 hold" in page
+
+
+def test_the_current_call_comes_first_and_an_error_before_it_is_named_and_folded(reader, run):
+    page = text(reader.get(url(run, "steps/8/")))
+    call, before = page.index("<h3>Call</h3>"), page.index('data-remember="before"')
+    assert call < before
+    fold = " ".join(page[page.rindex("<details", 0, before) : page.index("</details>", before)].split())
+    assert fold.startswith('<details class="block seen" data-remember="before">')
+    assert "Before this: step 7, <code>release_room</code>, answered" in fold
+    assert "an error of that step, not of this one" in fold
+    assert "no room R9" in fold
+    assert "no room R9" not in page[:before]
+    told = text(reader.get(url(run, "steps/5/")))
+    assert "Before this: step 4 the user said" in " ".join(told.split())
+    assert "Before this" not in text(reader.get(url(run, "steps/4/")))
+
+
+def on_the_answer(answer: str = "Done.") -> Plan:
+    """The ordinary run with two checks that read the answer: the first is met by it, the other is not."""
+    plan = seed.ordinary("answers", answer=answer)
+    plan.checks += [
+        ("the answer says that it is done", "def check(initial, final, answer):\n    return 'Done' in answer", "goal"),
+        ("the answer names the room", "def check(initial, final, told):\n    return 'R1' in told", "goal"),
+    ]
+    rows = plan.matrix["checks"] if plan.matrix else []
+    rows += [{"start": 1, "flips": []}, {"start": 0, "flips": []}]
+    return plan
+
+
+def test_a_check_on_the_answer_says_nothing_before_the_answer(reader):
+    run = seed.make(on_the_answer())
+    page = text(reader.get(url(run, "?step=6&matrix=all")))
+    assert "at step 6: 3 of 6 hold, 2 without an answer yet" in page
+    row = page[page.index("the answer says that it is done</span>") :]
+    row = row[: row.index("</tr>")]
+    assert row.count("no answer yet") == 2 * 6, "six columns before the answer, each with a title and words"
+    assert "the answer meets it at step 12" in row
+    assert "holds throughout" not in row
+    assert "no answer yet: the check reads the answer" in page
+    end = text(reader.get(url(run, "?step=12")))
+    assert "at step 12: 5 of 8 hold" in end
+    assert "the answer meets it" in end
+    assert "the answer does not meet it" in end
+    assert "5 of 8 hold" in text(reader.get(url(run, "steps/12/")))
+
+
+def test_without_an_answer_a_check_on_it_is_judged_at_the_end(reader):
+    plan = on_the_answer("")
+    plan.acts = plan.acts[:-1]
+    run = seed.make(plan)
+    assert "without an answer yet" in text(reader.get(url(run, "?step=10")))
+    assert "without an answer yet" not in text(reader.get(url(run, "?step=11")))
 
 
 def scored(run: Trajectory, *passed: bool) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.utils import timezone
 
+from synthesis.drafts import ToolRate, ToolRepair
 from tests.agreement import seed as labelled
 from tests.assessment import rows as assessed
 from tests.datasets.dataset_support import carry_out
@@ -178,6 +179,10 @@ def objects() -> dict[str, Any]:
     NodeCounts.objects.create(node=node)
     owner = pages_seed.person(Role.ANNOTATOR)
     assessment = assessed.saved(4, version=version)
+    failed = ToolRate(tool="look", failed=1)
+    repair = ToolRepair(tool="look", outcome="repaired", before=failed, source="def look(): ...", source_before="pass")
+    assessment.repairs = [repair.model_dump(mode="json")]
+    assessment.save(update_fields=["repairs"])
     audit = Audit.objects.create(
         revision=run.revision, key="0" * 64, verifier_hash="0" * 64, audit_version=1, state="green"
     )
@@ -243,13 +248,28 @@ def taxonomy_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
     return {
         "taxonomy": {"pk": made["node"].pk},
         "taxonomy:theme": {"pk": made["theme"].pk},
-        "taxonomy:keep_apart": {"pk": made["theme"].pk},
+        **{
+            f"taxonomy:{name}": {"pk": made["theme"].pk}
+            for name in ("keep_apart", "neighbours", "fold_into", "place_theme")
+        },
         "taxonomy:choose_theme": {"pk": made["theme"].pk},
         **{f"taxonomy:{name}": {"pk": made["tree_change"].pk} for name in ("tree_change", "undo_change")},
         "taxonomy:change": {"pk": made["node"].pk, "kind": "rename"},
         "batches:for_node": {"pk": made["node"].pk},
         "taxonomy:source": {"pk": made["source"].pk},
         "taxonomy:undo_decision": {"pk": made["grouping"].decision_id},
+    }
+
+
+def environment_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        "environments": {"pk": made["run"].environment_id, "a": 1, "b": 1},
+        "environments:of_node": {"pk": made["node"].pk},
+        **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
+        "environments:case": {"pk": made["case"].pk},
+        "environments:repair": {"pk": made["assessment"].pk, "number": 0},
+        **{f"environments:{name}": {"pk": made["version"].pk} for name in ("version_run", "start_version_run")},
+        "environments:checker": {"pk": made["measure"].pk},
     }
 
 
@@ -267,11 +287,7 @@ def route_arguments(made: dict[str, Any]) -> dict[str, dict[str, Any]]:
         "batches:call": {"pk": made["call"].pk},
         **edit_arguments(made),
         "endpoints": {"pk": made["endpoint"].pk},
-        "environments": {"pk": run.environment_id, "a": 1, "b": 1},
-        "environments:of_node": {"pk": made["node"].pk},
-        **{f"environments:{name}": {"pk": made["assessment"].pk} for name in ("assessment", "start_rerun")},
-        "environments:case": {"pk": made["case"].pk},
-        "environments:checker": {"pk": made["measure"].pk},
+        **environment_arguments(made),
         "jobs": {"pk": made["job"].pk},
         **BULK_ACTS,
         **labelling_arguments(made),

@@ -15,7 +15,7 @@ from synthesis.errors import ProgramError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE, OTHER_NOW
 from webapp.content_store import load
-from webapp.environments.case_groups import as_expected
+from webapp.environments.case_groups import COMPARISONS, compare_outcome
 from webapp.environments.models import Assessment, CaseState, Tool, ToolCase, Version
 from webapp.review.tools.person_verdicts import PersonVerdict, counts_as, person_verdicts
 
@@ -165,7 +165,8 @@ def _run(row: ToolCase, future: Future[Outcome | None], people: People) -> CaseR
     try:
         outcome = future.result()
     except (ProgramError, StateError) as error:
-        return CaseRun(row, None, "the program cannot be built from the case's state", "bad", "→ ✕", str(error)[:500])
+        unbuilt = COMPARISONS["unbuilt"]
+        return CaseRun(row, None, unbuilt.word, unbuilt.tone, unbuilt.sign, str(error)[:500])
     return _judged(row, outcome, people) if outcome is not None else _not_run(row)
 
 
@@ -176,18 +177,11 @@ def _not_run(row: ToolCase) -> CaseRun:
 def _judged(row: ToolCase, outcome: Outcome, people: People) -> CaseRun:
     """A verdict holds for what it was given on. Of another outcome only the tester's expectation is known, and not
     even that where people said that the tester or the checker was wrong."""
-    if outcome.digest == row.digest:
-        return CaseRun(row, outcome, "as before", "", "=")
-    if row.verdict != "pass" and counts_as(row, people.get(row.tool)) == "pass":
+    name = compare_outcome(row, outcome)
+    if name != "same" and row.verdict != "pass" and counts_as(row, people.get(row.tool)) == "pass":
         return CaseRun(row, outcome, "people took the result before for right; this is another", "warn", "≠")
-    meets = as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
-    if row.verdict == "pass":
-        if meets:
-            return CaseRun(row, outcome, "another result; look at it", "warn", "≠")
-        return CaseRun(row, outcome, "passed before, not as expected now", "bad", "→ ✕")
-    if meets:
-        return CaseRun(row, outcome, "as expected now", "good", "→ ✓")
-    return CaseRun(row, outcome, "another result, still not as expected", "warn", "≠")
+    found = COMPARISONS[name]
+    return CaseRun(row, outcome, found.word, found.tone, found.sign)
 
 
 @dataclass(frozen=True)

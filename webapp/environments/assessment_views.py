@@ -17,6 +17,7 @@ from webapp.accounts.access import access
 from webapp.content_store import load
 from webapp.environments import assessment_queries as queries
 from webapp.environments import assessment_services
+from webapp.environments.evidence import version_runs
 from webapp.environments.models import Assessment, CaseState, Environment, ToolCase, Version
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
@@ -62,21 +63,26 @@ def assessment_tab(request: HttpRequest, environment: Environment, version: Vers
     params = Params(request.GET)
     asked = params.id("assessment")
     row = next((row for row in known if row.pk == asked), known[0] if known else None)
+    runs = version_runs.run_context(version)
     if row is None:
-        return {"assessment": None}
+        return {"assessment": None} | runs
     chosen = {
         "verdict": params.choice("verdict", queries.VERDICTS),
         "case": params.choice("case", queries.CASES),
         "rerun": params.choice("rerun", queries.RERUNS),
         "tool": params.text("tool"),
     }
-    return _head(row) | {
-        "assessments": known,
-        "chosen": chosen,
-        "filter_form": filter_form(row, version, chosen, params),
-        "page": keyset(request, queries.cases(row.pk, **chosen), "position", CASES_A_PAGE),
-        "copy_as": api_call(request, "GET", "api:list_tool_cases", args=(row.pk,), query=chosen),
-    }
+    return (
+        _head(row)
+        | runs
+        | {
+            "assessments": known,
+            "chosen": chosen,
+            "filter_form": filter_form(row, version, chosen, params),
+            "page": keyset(request, queries.cases(row.pk, **chosen), "position", CASES_A_PAGE),
+            "copy_as": api_call(request, "GET", "api:list_tool_cases", args=(row.pk,), query=chosen),
+        }
+    )
 
 
 def filter_form(row: Assessment, version: Version, chosen: dict[str, str], params: Params) -> filter_bar.FilterForm:
@@ -92,10 +98,17 @@ def filter_form(row: Assessment, version: Version, chosen: dict[str, str], param
     return filter_bar.FilterForm(chosen, fields)
 
 
+def note_lines(row: Assessment) -> list[tuple[str, int | None]]:
+    """The notes of an assessment, each with the number of the repair that it tells of, if it does."""
+    numbers = {repair["tool"]: number for number, repair in enumerate(row.repairs)}
+    return [(note, numbers.get(note.partition(" ")[0])) for note in row.notes]
+
+
 def _head(row: Assessment) -> dict[str, Any]:
     rates = [rate_of(ToolRate.model_validate(rate)) for rate in row.rates]
     return {
         "assessment": row,
+        "notes": note_lines(row),
         "rates": rates,
         "untried": sum(rate.positive_share is None or rate.negative_share is None for rate in rates),
         "never_done": sum(bool(rate.positive) and rate.positive_done == 0 for rate in rates),

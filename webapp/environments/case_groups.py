@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.assessment.cases import ENDED
+from synthesis.assessment.cases import ENDED, Outcome
 from synthesis.contracts import is_refusal
 from webapp.environments.models import ToolCase
 
@@ -35,6 +35,38 @@ class CaseGroup:
     @property
     def failed(self) -> int:
         return sum(case.verdict == "fail" for case in self.cases)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a case came out on another program: a sentence for it, its tone, and a sign for tables."""
+
+    word: str
+    tone: str
+    sign: str
+
+
+COMPARISONS = {
+    "same": Comparison("as before", "", "="),
+    "broken": Comparison("passed before, not as expected now", "bad", "→ ✕"),
+    "another": Comparison("another result; look at it", "warn", "≠"),
+    "mended": Comparison("as expected now", "good", "→ ✓"),
+    "unmet": Comparison("another result, still not as expected", "warn", "≠"),
+    "unbuilt": Comparison("the program cannot be built from the case's state", "bad", "→ ✕"),
+}
+
+
+def compare_outcome(row: ToolCase, outcome: Outcome) -> str:
+    """Name the comparison of a case with an outcome on another program.
+
+    A verdict holds for what it was given on. Of another outcome only the tester's expectation is known.
+    """
+    if outcome.digest == row.digest:
+        return "same"
+    meets = as_expected(row.case, ok=outcome.ok, result=outcome.result, patch=outcome.patch)
+    if row.verdict == "pass":
+        return "another" if meets else "broken"
+    return "mended" if meets else "unmet"
 
 
 def as_expected(case: str, *, ok: bool, result: Any, patch: Iterable[Any]) -> bool:

@@ -11,7 +11,8 @@ from synthesis.assessment.cases import rerun
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
 from webapp.environments.assessment_services import drafts_of, keep_rerun, keep_reruns
-from webapp.environments.models import Assessment, Tool
+from webapp.environments.evidence import version_runs
+from webapp.environments.models import Assessment, Tool, Version, VersionRun
 from webapp.environments.services import program_of
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
@@ -35,6 +36,22 @@ def tool_page(pk: int) -> tuple[str, str]:
     tool = Tool.objects.select_related("version").only("name", "version__number", "version__environment").get(pk=pk)
     page = reverse("environments:detail", args=[tool.version.environment_id])
     return f"Tool {tool.name}", f"{page}?version={tool.version.number}&tab=tools#tool-{quote(tool.name)}"
+
+
+@subject_page("version")
+def version_page(pk: int) -> tuple[str, str]:
+    version = Version.objects.only("number", "environment").get(pk=pk)
+    page = reverse("environments:detail", args=[version.environment_id])
+    return f"Version {version.number}", f"{page}?tab=assessment&version={version.number}"
+
+
+@job(version_runs.KIND, queue="sandbox")
+def run_cases_on_version(context: JobContext) -> dict[str, Any]:
+    """Make the calls of an earlier version's assessment on a later version. A second run replaces the first."""
+    run = VersionRun.objects.select_related("version", "assessment").filter(pk=context.payload["run"]).first()
+    if run is None:
+        raise InputError("The version or the assessment was deleted.")
+    return version_runs.carry_out(default_sandbox(), context, run)
 
 
 @job("rerun_cases", queue="sandbox")

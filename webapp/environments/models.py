@@ -225,6 +225,44 @@ class ToolCase(models.Model):
         return f"{self.tool} ({self.case})"
 
 
+class VersionRun(models.Model):
+    """The cases of an earlier version's assessment, made again on a later version without a model.
+
+    `counts` are the cases by how they came out (`webapp.environments.case_groups.COMPARISONS`); `done_at` is empty
+    until the job has ended.
+    """
+
+    version = models.ForeignKey(Version, on_delete=models.CASCADE, related_name="case_runs", db_index=False)
+    assessment = models.ForeignKey(Assessment, on_delete=models.CASCADE, related_name="version_runs")
+    counts = OrderedJSONField(default=dict)
+    created_at = models.DateTimeField(auto_now_add=True)
+    done_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [models.Index(fields=["version", "-id"], name="version_run_of_version")]
+
+    def __str__(self) -> str:
+        return f"{self.version}: cases of assessment {self.assessment_id}"
+
+
+class VersionRunCase(models.Model):
+    """What one case's call did on the later version. Without `ok` there is an `error`; `cut` results are not kept."""
+
+    run = models.ForeignKey(VersionRun, on_delete=models.CASCADE, related_name="outcomes", db_index=False)
+    case = models.ForeignKey(ToolCase, on_delete=models.CASCADE, related_name="+")
+    comparison = models.CharField(max_length=12)
+    ok = models.BooleanField()
+    result = OrderedJSONField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    cut = models.BooleanField(default=False)
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["run", "case"], name="version_run_case_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.comparison}"
+
+
 class CheckerMeasure(models.Model):
     """What a checker is worth, as it was measured on seeded faults (`synthesis.seeded_faults.measure`).
 

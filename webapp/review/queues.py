@@ -139,6 +139,13 @@ STARTER_GUIDELINE = (
     "for changes where something can, and point to the check, the step or the path that is wrong."
 )
 
+FAILING_TOOLS_QUEUE = "Failing tools"
+FAILING_TOOLS_GUIDELINE = (
+    "This queue holds each tool of which a call failed or got a warning in the newest assessment of its environment. "
+    "Read what the tool promises, then each such call: what it was given, what came back, and why the checker objects. "
+    "Say whether the checker is right. If it is, open an edit, change the tool, and run its calls on the draft."
+)
+
 
 def starter_queue() -> tuple[ReviewQueue, bool]:
     """(the queue of the bundled tasks, whether it was made just now). Two that make it at once make one."""
@@ -153,6 +160,23 @@ def starter_queue() -> tuple[ReviewQueue, bool]:
     if new:
         fill(queue)
     return queue, new
+
+
+def failing_tools_queue() -> tuple[ReviewQueue, bool]:
+    """Return the queue of all failing tools and whether it was made just now. It stays as people change it."""
+    with acting(None, "made with the starter set"):
+        return ReviewQueue.objects.get_or_create(
+            name=FAILING_TOOLS_QUEUE,
+            defaults={
+                "kind": ReviewKind.TOOL, "order": ORDERS[ReviewKind.TOOL][0], "guideline": FAILING_TOOLS_GUIDELINE,
+            },
+        )  # fmt: skip
+
+
+def open_tool_queue() -> ReviewQueue | None:
+    """Return the queue in which failing tools are decided on: the one with most open items, None if there is none."""
+    rows = ReviewQueue.objects.filter(kind=ReviewKind.TOOL, is_open=True)
+    return rows.order_by("-item_count", "pk").first()
 
 
 def settings_of(queue: ReviewQueue) -> dict[str, Any]:
@@ -242,8 +266,8 @@ def start_fill(queue: ReviewQueue, user: Any = None) -> Job:
 
 
 def refresh_if_old(queue: ReviewQueue) -> None:
-    """Fill a queue that was not filled for a while; who looks at it waits for a small one alone."""
-    if queue.filled_at is None or timezone.now() - queue.filled_at > STALE_AFTER:
+    """Fill a queue that is empty or was not filled for a while; who looks at it waits for a small one alone."""
+    if queue.filled_at is None or not queue.item_count or timezone.now() - queue.filled_at > STALE_AFTER:
         refresh(queue)
 
 

@@ -16,6 +16,8 @@ MOST = 5_000
 """So many labels of one parent are measured and sorted; of more, the first."""
 FEW_TASKS = 10
 """Our choice: below so many tasks a label with environments counts as thin."""
+GAPS = ("no environments", "few tasks", "")
+"""What can be missing at a label, the most urgent first."""
 Pairs = Mapping[int, tuple[float, int]]
 """By node, of what hangs on itself: a sum and of how many."""
 
@@ -58,8 +60,8 @@ class CoverageRow:
     def gap(self) -> str:
         """What is missing here: environments, tasks, or nothing."""
         if self.counts.environments <= 0:
-            return "no environments"
-        return "few tasks" if self.counts.tasks < FEW_TASKS else ""
+            return GAPS[0]
+        return GAPS[1] if self.counts.tasks < FEW_TASKS else GAPS[2]
 
     def value(self, name: str) -> float | None:
         """What the row is sorted by in a column."""
@@ -82,18 +84,21 @@ def labels_list() -> RowList:
     """The table's columns: those of the tree's counts, then what apps measure."""
     counts = (("children", "Labels below"), ("environments", "Environments"), ("themes", "Themes"), ("tasks", "Tasks"))
     columns = [Column("name", "Label", ascending="name", descending="-name", needed=True)]
+    columns += [
+        Column("gap", "Gap", ascending="gap", help="Gaps first, those with the most themes to grow from in front")
+    ]
     columns += [_column(name, label) for name, label in counts]
     columns += [_column("green", "Green", "Tasks with a green audit"), _column("red", "Red", "Tasks with a red audit")]
     columns += [_column("pass_rate", "Pass rate", "Of trajectories that have a reward")]
     columns += [_column(measure.name, measure.label, measure.help) for measure in MEASURES if measure.listed]
-    return RowList("labels", "Labels", tuple(columns), default_order="name", order_parameter="sort")
+    return RowList("labels", "Labels", tuple(columns), default_order="gap", order_parameter="sort")
 
 
 def _column(name: str, label: str, help: str = "") -> Column:
     return Column(name, label, ascending=name, descending=f"-{name}", numeric=True, help=help)
 
 
-def covered(parent: Node | None, order: str = "name") -> tuple[list[CoverageRow], bool]:
+def covered(parent: Node | None, order: str = "gap") -> tuple[list[CoverageRow], bool]:
     """The labels right below one (None: the first level), and whether there are more than are looked at."""
     nodes = list(queries.siblings(parent.pk if parent else None)[: MOST + 1])
     rows = {node.pk: CoverageRow(node) for node in nodes[:MOST]}
@@ -109,6 +114,8 @@ def _ordered(rows: list[CoverageRow], order: str) -> list[CoverageRow]:
     name, back = order.removeprefix("-"), order.startswith("-")
     if name == "name":
         return rows[::-1] if back else rows
+    if name == "gap":
+        return sorted(rows, key=lambda row: (GAPS.index(row.gap), -row.counts.themes, -row.counts.tasks))
     known = [row for row in rows if row.value(name) is not None]
     unknown = [row for row in rows if row.value(name) is None]
     return sorted(known, key=lambda row: row.value(name) or 0, reverse=back) + unknown

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+from typing import Any
+
 from django import forms
 
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.judged_groups import MOST_PAIRS
 from synthesis.themes.typed import CATEGORY, DESCRIPTION, LEAST_DESCRIPTION, NAME
 from webapp.forms.rows import PlainInput, PlainTextarea
+from webapp.taxonomy.queries import is_first_level
 
 
 class ThemeForm(forms.Form):
@@ -28,8 +31,25 @@ class ThemeForm(forms.Form):
         max_length=CATEGORY,
         required=False,
         widget=PlainInput(attrs={"list": "labels"}),
-        help_text="The label of the first level that it hangs on. Another word makes a label of its own.",
+        help_text="The label of the first level that it hangs on; the field suggests those that exist.",
     )
+    new_label = forms.BooleanField(
+        label="Make a new label of the first level",
+        required=False,
+        help_text="Only if the category is a word that no label of the first level has.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Refuse a category that would become a new label unless the user asks for one."""
+        given = super().clean() or {}
+        category = given.get("category", "")
+        if category and not given.get("new_label") and not is_first_level(category):
+            self.add_error(
+                "category",
+                f"No label of the first level is called “{category[:60]}”. Choose one of those that exist, or tick "
+                "“Make a new label of the first level”.",
+            )
+        return given
 
 
 class GroupingForm(forms.Form):

@@ -42,6 +42,12 @@ class Node(models.Model):
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def names(self) -> list[str]:
+        """The names of the labels above it and its own, from the first level down. Lists fetch `parent__parent`."""
+        above = self.parent.names if self.parent is not None else []
+        return [*above, self.name]
+
     def get_absolute_url(self) -> str:
         """Its page. Reversed once a process: a page shows hundreds of nodes."""
         return f"{pages_of_nodes()}{self.pk}/"
@@ -96,6 +102,7 @@ class Verdict(models.TextChoices):
     NONE = "", "none"
     APART = "apart", "kept apart"
     CHOSEN = "chosen", "kept instead of others"
+    TOGETHER = "together", "folded into another one by a person"
 
 
 class Theme(models.Model):
@@ -127,6 +134,8 @@ class Theme(models.Model):
     content_hash = models.CharField(max_length=64)
     created_at = models.DateTimeField(auto_now_add=True)
     updated_at = models.DateTimeField(auto_now=True)
+    first_tools: list[str]
+    """Names of its first tools in lists that show them (`queries.add_tool_names`); no column."""
 
     class Meta:
         constraints = [models.UniqueConstraint(fields=["source", "key"], name="theme_unique")]
@@ -211,6 +220,7 @@ class Decision(models.Model):
         APART = "apart", "kept apart"
         CHOICE = "choice", "kept instead"
         BATCH = "batch", "folded by a batch"
+        TOGETHER = "together", "folded by hand"
         UNDO = "undo", "undone"
 
     kind = models.CharField(max_length=12, choices=Kind.choices)

@@ -13,7 +13,7 @@ from django.http import QueryDict
 
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
-from webapp.taxonomy.labels import SEPARATOR
+from webapp.taxonomy.labels import FIRST_LEVEL, KNOWN, SEPARATOR, folded
 from webapp.taxonomy.models import Node, NodeCounts, Origin, Theme, ThemeTool
 from webapp.templatetags.show import percent, plain
 
@@ -107,7 +107,8 @@ def branches(
 
 
 def search(text: str) -> tuple[list[Branch], int]:
-    """Nodes whose name holds `text`, each below its ancestors, and how many matched (`FOUND_UP_TO` at most)."""
+    """Nodes whose name holds `text` (of siblings the one of that very name first), each below its ancestors, and how
+    many matched (`FOUND_UP_TO` at most)."""
     hits = list(nodes(text, None, None).order_by("level", *ORDER)[:FOUND_UP_TO])
     known = {node.pk: node for node in hits}
     for _ in range(2):
@@ -115,7 +116,8 @@ def search(text: str) -> tuple[list[Branch], int]:
         if missing:
             known.update({node.pk: node for node in with_counts().filter(pk__in=missing)})
     children: dict[int, list[Node]] = {}
-    for node in sorted(known.values(), key=lambda node: (node.position, node.path)):
+    same = folded(text)
+    for node in sorted(known.values(), key=lambda node: (folded(node.name) != same, node.position, node.path)):
         children.setdefault(node.parent_id or 0, []).append(node)
     roots = _found(children.get(0, []), children, {node.pk for node in hits})
     return roots, len(hits)
@@ -127,6 +129,18 @@ def _found(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -
         inner = _found(children.get(node.pk, []), children, hits)
         result.append(Branch(node, place, len(nodes), bool(inner), node.pk in hits, inner))
     return result
+
+
+def first_level_names() -> list[str]:
+    """The labels of the first level that exist, then those of the known list that do not yet."""
+    names = list(Node.objects.filter(parent=None).order_by(*ORDER).values_list("name", flat=True))
+    present = {folded(name) for name in names}
+    return names + [name for name in FIRST_LEVEL if folded(name) not in present]
+
+
+def is_first_level(category: str) -> bool:
+    """Whether a category is a label of the first level, or one of the known list or its other words."""
+    return folded(category) in KNOWN or Node.objects.filter(path=folded(category), parent=None).exists()
 
 
 def ancestors(node: Node) -> list[Node]:
@@ -162,8 +176,11 @@ THEMES = RowList(
 )
 THEME_FIELDS = (
     "key", "name", "description", "labels", "usage", "tool_count", "source", "created_at", "node__name", "node__path",
-    "origin", "folded_into_id", "similarity", "duplicates",
+    "origin", "folded_into_id", "similarity", "duplicates", "node__level", "node__parent", "node__parent__name",
+    "node__parent__parent", "node__parent__parent__name", "node__parent__parent__parent",
 )  # fmt: skip
+FIRST_TOOLS = 4
+"""Names of tools that stand in a row of a list."""
 
 
 @dataclass(frozen=True)
@@ -216,7 +233,7 @@ def theme_filters(query: QueryDict) -> ThemeFilters:
 
 def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
     """Themes that fit, of one node and below it or of the whole tree."""
-    rows = Theme.objects.select_related("node").only(*THEME_FIELDS)
+    rows = Theme.objects.select_related("node__parent__parent").only(*THEME_FIELDS)
     if node is not None:
         rows = rows.filter(node__in=subtree(node))
     if filters.text:
@@ -240,6 +257,17 @@ def selection_counts(ids: Sequence[int]) -> tuple[int, int]:
 def subtree(node: Node) -> QuerySet[Node, Any]:
     """The ids of a node and of all below it, from the index on `path`."""
     return Node.objects.filter(Q(pk=node.pk) | Q(path__startswith=node.path + SEPARATOR)).order_by().values("pk")
+
+
+def add_tool_names(themes: Iterable[Theme]) -> None:
+    """Give every theme the names of its first tools as `first_tools`, in one query."""
+    rows = list(themes)
+    names: dict[int, list[str]] = {theme.pk: [] for theme in rows}
+    tools = ThemeTool.objects.filter(theme__in=names, position__lt=FIRST_TOOLS).order_by("theme_id", "position")
+    for theme, name in tools.values_list("theme_id", "name"):
+        names[theme].append(name)
+    for row in rows:
+        row.first_tools = names[row.pk]
 
 
 def theme_tools(theme: Theme) -> list[ThemeTool]:

@@ -15,7 +15,7 @@ from webapp.lists.list_context import shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
-from webapp.taxonomy import coverage, queries, tool_specs, treemap
+from webapp.taxonomy import coverage, queries, tool_specs, treemap, treemap_layout
 from webapp.taxonomy.changes import queries as changes
 from webapp.taxonomy.changes.change_views import done
 from webapp.taxonomy.changes.rights import may_reshape
@@ -24,7 +24,6 @@ from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node, Origin, Theme
 from webapp.taxonomy.near_duplicates import queries as folding_queries
 from webapp.taxonomy.schemas import ThemeQuery
-from webapp.taxonomy.static_files import NAME, map_style_id
 from webapp.taxonomy.tree_rows import task_states, tree_rows
 
 FOUND_THEMES = 20
@@ -66,6 +65,7 @@ def searched(text: str, changes: bool) -> dict[str, Any]:
     link_toggles(branches, [])
     filters = queries.ThemeFilters(text=text, sort="name")
     matches = list(queries.themes(filters).order_by("name", "id")[: FOUND_THEMES + 1])
+    queries.add_tool_names(matches)
     return {
         "text": text,
         "branches": branches,
@@ -150,6 +150,7 @@ def default_tab(row: Node) -> str:
 def themes_of(request: HttpRequest, row: Node | None) -> dict[str, Any]:
     filters = queries.theme_filters(request.GET)
     page = keyset(request, queries.themes(filters, row), filters.order)
+    queries.add_tool_names(page.rows)
     tab = "themes" if row else ""
     ticked = filter_bar.without(request, "ids")
     chips = [filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", ticked)] if filters.ids else []
@@ -215,9 +216,7 @@ def treemap_page(request: HttpRequest) -> HttpResponse:
         "bands": treemap.BANDS,
         "rows": treemap.ordered(tile_map.tiles, sort),
         "columns": treemap.columns(sort),
-        "drawing": treemap.drawing(tile_map, root),
-        "plotly": NAME,
-        "map_style_id": map_style_id(),
+        "drawing": treemap_layout.drawings(tile_map, root) if tile_map.tiles else None,
         "here": reverse("taxonomy:map"),
     }
     return render(request, "taxonomy/map.html", context)

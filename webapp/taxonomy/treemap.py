@@ -5,15 +5,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from textwrap import wrap
-from typing import Any
 
 from django.db.models import F, Window
 from django.db.models.functions import RowNumber
-from django.urls import reverse
 
 from webapp.taxonomy.models import Node, NodeCounts
 from webapp.taxonomy.queries import with_counts
-from webapp.templatetags.show import HIDDEN, percent
+from webapp.templatetags.show import HIDDEN
 
 MEASURES = {
     "themes": "themes",
@@ -26,8 +24,6 @@ SORTS = ("name", *MEASURES, "pass_rate")
 OUTER_UP_TO = 100
 INNER_UP_TO = 30
 LABEL = 60
-LINE = 12
-"""Characters of a line in an inner tile."""
 BANDS = {
     "low": "pass rate below 25 %",
     "middle": "25 to 75 %",
@@ -133,34 +129,10 @@ def ordered(rows: list[Tile], sort: str) -> list[Tile]:
     return sorted(rows, key=key)
 
 
-def drawn_label(name: str, width: int = LABEL, up_to: int = LABEL) -> str:
-    """A label of at most `up_to` characters as plotly draws it, in lines of `width`: it reads a subset of HTML and
-    entities, so none of the name's own is left, and line breaks are the only markup."""
+def drawn_label(name: str, width: int = LABEL) -> str:
+    """A label as plotly draws it, in lines of `width`: it reads a subset of HTML and entities, so none of the name's
+    own is left, and line breaks are the only markup."""
     text = HIDDEN.sub(" ", TAG.sub(" ", name)).replace("<", "\u2039").replace(">", "\u203a")
     text = " ".join(text.split()) or "(no name)"
-    lines = wrap(text if len(text) <= up_to else text[: up_to - 1] + "…", width, break_long_words=False)
+    lines = wrap(text if len(text) <= LABEL else text[: LABEL - 1] + "…", width, break_long_words=False)
     return "<br>".join(line.replace("&", "&amp;") for line in lines)
-
-
-def drawing(tile_map: Map, root: Node | None) -> dict[str, Any]:
-    """What the script needs, column by column: ids, labels (in one line, and in short lines), whole names, parents,
-    values, pass rates, their bands, and where a click leads."""
-    map_page = reverse("taxonomy:map")
-    return {
-        "ids": [str(tile.node.pk) for tile in tile_map.tiles],
-        "labels": [drawn_label(tile.node.name) for tile in tile_map.tiles],
-        "texts": [drawn_label(tile.node.name, LINE) for tile in tile_map.tiles],
-        "names": [drawn_label(tile.node.name, up_to=max(LABEL, len(tile.node.name))) for tile in tile_map.tiles],
-        "parents": [str(tile.parent.pk) if tile.parent else "" for tile in tile_map.tiles],
-        "values": [tile.value for tile in tile_map.tiles],
-        "rates": ["" if tile.band == "none" else percent(tile.counts.pass_rate) for tile in tile_map.tiles],
-        "bands": [tile.band for tile in tile_map.tiles],
-        "urls": [
-            f"{map_page}?node={tile.node.pk}&size={tile_map.measure}"
-            if tile.counts.children
-            else tile.node.get_absolute_url()
-            for tile in tile_map.tiles
-        ],
-        "measure": MEASURES[tile_map.measure],
-        "root": drawn_label(root.name) if root else "All",
-    }

@@ -2,7 +2,7 @@ from django.urls import URLPattern, path
 
 from webapp.taxonomy import coverage_views, tree_views
 from webapp.taxonomy.changes import change_views
-from webapp.taxonomy.near_duplicates import near_duplicate_views
+from webapp.taxonomy.near_duplicates import near_duplicate_views, neighbour_views
 
 app_name = "taxonomy"
 urlpatterns: list[URLPattern] = [
@@ -20,6 +20,9 @@ urlpatterns: list[URLPattern] = [
     path("themes/<int:pk>/", tree_views.theme, name="theme"),
     path("themes/<int:pk>/keep-apart/", near_duplicate_views.keep_apart, name="keep_apart"),
     path("themes/<int:pk>/choose/", near_duplicate_views.choose, name="choose_theme"),
+    path("themes/<int:pk>/neighbours/", neighbour_views.neighbours, name="neighbours"),
+    path("themes/<int:pk>/fold-into/", neighbour_views.fold_into, name="fold_into"),
+    path("themes/<int:pk>/place/", neighbour_views.place_theme, name="place_theme"),
     path("changes/", change_views.history, name="history"),
     path("changes/<int:pk>/", change_views.detail, name="tree_change"),
     path("changes/<int:pk>/undo/", change_views.undo_change, name="undo_change"),

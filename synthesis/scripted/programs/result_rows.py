@@ -6,7 +6,10 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-_DENIES = re.compile(r"\b(?:no|unknown|not know(?: a| an| the)?) [a-z]+ ([A-Za-z]*-?[A-Za-z0-9-]*\d)\b", re.IGNORECASE)
+_DENIES = re.compile(
+    r"\b(?:no|unknown|not know(?: a| an| the)?) [a-z]+ ([A-Za-z]*-?[A-Za-z0-9-]*\d)\b(?! at \w)", re.IGNORECASE
+)
+"""A refusal such as "no presenter R-4 at work" does not say that R-4 does not exist."""
 CUT = "more characters are not shown"
 Record = dict[str, Any]
 

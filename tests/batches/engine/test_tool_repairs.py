@@ -12,6 +12,7 @@ from tests.batches.support import work_off
 from tests.rollouts_web.support import person
 from webapp.batches.command_run import report
 from webapp.environments.models import Assessment, Environment
+from webapp.review.queues import failing_tools_queue, refresh_if_old
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,3 +38,13 @@ def test_the_repaired_program_is_the_one_that_everything_else_is_made_for(client
     page = client.get(f"/environments/{environment.pk}/?tab=assessment").content.decode()
     assert "Tools that failed" in page
     assert "Score before repairs" in page
+
+
+@pytest.mark.slow
+def test_a_bundled_theme_leaves_a_failing_tool_in_the_queue() -> None:
+    stages = SHORT.model_copy(update={"assessment_calls": 40, "teacher_runs": 0})
+    with real_pipeline(HostileModel([])):
+        work_off(real_batch(person("operator"), [theme_of("radio-rundown")], stages))
+    queue, _ = failing_tools_queue()
+    refresh_if_old(queue)
+    assert list(queue.items.values_list("tool__name", flat=True)) == ["mark_ready"]

@@ -14,6 +14,7 @@ from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Assessment, Tool, Version
 from webapp.htmx import wants_fragment
 from webapp.review.models import QueueItem, ReviewItemState, ReviewKind
+from webapp.review.queues import open_tool_queue
 from webapp.review.tools.person_verdicts import PersonVerdict, counted, person_verdicts
 from webapp.review.verdicts import verdict_label
 
@@ -57,5 +58,6 @@ def of_version(request: HttpRequest, pk: int) -> HttpResponse:
     """What people said of a version's tools: a part of its page, or a page of its own."""
     version = get_object_or_404(Version.objects.select_related("environment").defer("record", "source"), pk=pk)
     context = {"version": version, "environment": version.environment, "lines": tool_lines(version)}
+    context["tool_queue"] = open_tool_queue()
     part = wants_fragment(request, "tool-verdicts")
     return render(request, f"review/tool_verdicts{'_part' if part else ''}.html", context)

@@ -43,9 +43,10 @@ def require_serial(seen: int) -> None:
     now = serial()
     if now == seen:
         return
-    last = TreeChange.objects.select_related("by").get(pk=now)
-    who = f" by {last.by.username}" if last.by is not None else ""
-    words = f"The tree was changed since you looked at it ({last.words}{who}). Look at what this would do now."
+    last = TreeChange.objects.select_related("by").filter(pk=now).first()
+    who = f" by {last.by.username}" if last is not None and last.by is not None else ""
+    what = f" ({last.words}{who})" if last is not None else ""
+    words = f"The tree was changed since you looked at it{what}. Look at what this would do now."
     raise ChangedMeanwhile(words, code="tree_changed", facts={"serial": now})
 
 

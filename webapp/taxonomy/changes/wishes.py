@@ -108,6 +108,23 @@ def delete(node: int, target: int | None = None) -> Wish:
     return Wish(ChangeKind.DELETE, draw)
 
 
+def place(theme: int, node: int) -> Wish:
+    """Hang one theme on another label."""
+
+    def draw(draft: TreeDraft) -> str:
+        known = dict(KINDS["themes"].names([theme], 1))
+        if theme not in known:
+            raise InputError("This theme does not exist any more.")
+        came = KINDS["themes"].standing([theme])[theme]
+        draft.node(node)
+        if came == node:
+            raise Conflict("The theme hangs on this label already. Choose another one.", code="no_change")
+        draft.hang("themes", [theme], node)
+        return f"Placed the theme “{known[theme][:80]}” on {draft.words(node)}, before on {draft.words(came)}"
+
+    return Wish(ChangeKind.MOVE, draw)
+
+
 def in_words(names: Sequence[str]) -> str:
     """Names as a sentence lists them."""
     shown = [f"“{name}”" for name in names[:NAMED]]

@@ -130,7 +130,9 @@ def _keep(threshold: float, found: ComparedThemes, by: Any, job: int | None, sta
     """Fold by what people say now: they may have decided while themes were compared."""
     keys = found.keys
     now = current(keys)
-    order = sorted((n for n, pk in enumerate(keys) if pk in now), key=lambda n: now[keys[n]].verdict != Verdict.CHOSEN)
+    together = {pk: now[pk] for pk in keys if pk in now and now[pk].verdict == Verdict.TOGETHER and now[pk].into}
+    free = [n for n, pk in enumerate(keys) if pk in now and pk not in together]
+    order = sorted(free, key=lambda n: now[keys[n]].verdict != Verdict.CHOSEN)
     place = {index: rank for rank, index in enumerate(order)}
     pks = [keys[index] for index in order]
     apart = {rank for rank, pk in enumerate(pks) if now[pk].verdict == Verdict.APART}
@@ -140,16 +142,19 @@ def _keep(threshold: float, found: ComparedThemes, by: Any, job: int | None, sta
         for member in group.members:
             pk = pks[member.index]
             wanted[pk] = Fold(pks[group.kept], member.similarity, now[pk].verdict)
+    for pk, held in together.items():
+        into = wanted[held.into].into if held.into in wanted else None
+        wanted[pk] = Fold(into or held.into, held.similarity, held.verdict)
     sizes = [len(group.members) for group in groups if group.members]
     how = f"by {found.judge[:80]}" if found.judged else f"at {threshold:g}"
-    words = f"Grouped {len(pks):,} themes {how}: {len(sizes):,} groups, {sum(sizes):,} folded"
+    words = f"Grouped {len(now):,} themes {how}: {len(sizes):,} groups, {sum(sizes):,} folded"
     decision = decide(Decision.Kind.GROUPING, words, wanted, by)
     return Grouping.objects.create(
         job_id=job,
         decision=decision,
         threshold=threshold,
         vectoriser=found.vectoriser[:300],
-        themes=len(pks),
+        themes=len(now),
         groups=len(sizes),
         folded=sum(sizes),
         counts=[count.model_dump() for count in counts],

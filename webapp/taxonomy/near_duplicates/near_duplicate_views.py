@@ -20,12 +20,12 @@ from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.taxonomy.forms import GroupingForm, ThemeForm
-from webapp.taxonomy.labels import FIRST_LEVEL
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import queries, services
 from webapp.taxonomy.near_duplicates.schemas import EXAMPLE
 from webapp.taxonomy.near_duplicates.services import HELD, MOST_ASKED, start_grouping
 from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_of_role
+from webapp.taxonomy.queries import first_level_names
 from webapp.taxonomy.theme_services import save_typed
 
 GROUPS = 20
@@ -51,7 +51,7 @@ def new_theme(request: HttpRequest) -> HttpResponse:
     if request.method == "POST":
         body = {name: str(request.POST.get(name, ""))[:2_000] for name in EXAMPLE}
     call = api_call(request, "POST", "api:create_theme", body=body)
-    context = {"form": form, "labels": FIRST_LEVEL, "copy_as": call}
+    context = {"form": form, "labels": first_level_names(), "copy_as": call}
     return render(request, "taxonomy/new_theme.html", context, status=422 if form.errors else 200)
 
 
@@ -60,7 +60,8 @@ def new_theme(request: HttpRequest) -> HttpResponse:
 def duplicates(request: HttpRequest) -> HttpResponse:
     """Groups of near-duplicates, the largest first; what other thresholds would fold; decisions with their undo."""
     grouping = queries.groupings().order_by("-pk").first()
-    page = keyset(request, queries.kept_themes(), "-duplicates", GROUPS)
+    text = Params(request.GET).text("q", 200, strip=True)
+    page = keyset(request, queries.kept_themes(text), "-duplicates", GROUPS)
     threshold = grouping.threshold if grouping is not None else USUAL
     context = {
         "grouping": grouping,
@@ -71,6 +72,7 @@ def duplicates(request: HttpRequest) -> HttpResponse:
         "most": MOST_ASKED,
         "any_themes": Theme.objects.exists(),
         "page": page,
+        "text": text,
         "groups": queries.with_members(page.rows),
         "decisions": list(queries.decisions().order_by("-pk")[: queries.DECISIONS]),
         "job": queries.open_job(),

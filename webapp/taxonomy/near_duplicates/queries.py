@@ -11,6 +11,14 @@ from django.db.models.functions import RowNumber
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.taxonomy.models import Decision, Grouping, JudgedText, SourceCount, Theme, ThemeSource
+from webapp.taxonomy.near_duplicates.description_diff import (
+    Piece,
+    ToolComparison,
+    compare_tools,
+    diff_words,
+    names_of_tools,
+)
+from webapp.taxonomy.queries import FIRST_TOOLS
 
 SUBJECT = "themes"
 """What a job works on that groups all of them."""
@@ -37,23 +45,41 @@ class ThemeGroup:
 
     kept: Theme
     members: list[Theme]
+    tools: dict[int, ToolComparison] = field(default_factory=dict)
+
+    @property
+    def compared(self) -> list[tuple[Theme, list[Piece], ToolComparison]]:
+        """Each member with what its description says otherwise than the kept one's, and its tools."""
+        return [
+            (row, diff_words(self.kept.description, row.description), self.tools.get(row.pk, ToolComparison()))
+            for row in self.members
+        ]
 
     @property
     def rest(self) -> int:
         return max(0, self.kept.duplicates - len(self.members))
 
 
-def kept_themes() -> QuerySet[Theme]:
-    """Themes that others are folded into."""
-    return Theme.objects.filter(duplicates__gt=0).only(*FIELDS)
+def kept_themes(text: str = "") -> QuerySet[Theme]:
+    """Themes that others are folded into; with a text, those of groups in which some name or description holds it."""
+    rows = Theme.objects.filter(duplicates__gt=0).only(*FIELDS)
+    if not text:
+        return rows
+    holds = Q(name__icontains=text) | Q(description__icontains=text)
+    folded = Theme.objects.filter(holds, folded_into__isnull=False).values("folded_into")
+    return rows.filter(holds | Q(pk__in=folded))
 
 
 def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup]:
-    """The groups of these kept themes, in two queries whatever they hold."""
+    """The groups of these kept themes, in three queries whatever they hold."""
     members: dict[int, list[Theme]] = {}
     for row in members_of([theme.pk for theme in kept], shown):
         members.setdefault(row.folded_into_id or 0, []).append(row)
-    return [ThemeGroup(theme, members.get(theme.pk, [])) for theme in kept]
+    names = names_of_tools([*(theme.pk for theme in kept), *(row.pk for rows in members.values() for row in rows)])
+    for theme in kept:
+        theme.first_tools = names[theme.pk][:FIRST_TOOLS]
+    groups = ((theme, members.get(theme.pk, [])) for theme in kept)
+    return [ThemeGroup(theme, rows, compare_tools(theme, rows, names)) for theme, rows in groups]
 
 
 def members_of(kept: Iterable[int], shown: int) -> QuerySet[Theme]:

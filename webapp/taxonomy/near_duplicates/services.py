@@ -74,6 +74,27 @@ def choose(theme: int, by: Any) -> Decision:
 
 
 @transaction.atomic
+def fold_into(theme: int, kept: int, by: Any) -> Decision:
+    """Fold a theme into another one because a person says that they belong together. Grouping again keeps to it.
+
+    If the other one is folded already, the theme that is kept instead of it is taken; what was folded into `theme`
+    comes along. Raises Conflict, Theme.DoesNotExist.
+    """
+    lock(FOLD_LOCK)
+    row = Theme.objects.get(pk=theme)
+    target = Theme.objects.select_related("folded_into").get(pk=kept)
+    root = target.folded_into or target
+    if root.pk == row.pk:
+        raise Conflict(f"{short(target)} is this theme, or folded into it. Choose another theme.")
+    if row.folded_into_id == root.pk:
+        raise Conflict(f"{short(row)} is folded into {short(root)} already.")
+    along = Theme.objects.filter(folded_into=row).values_list("pk", "verdict")
+    wanted = {pk: Fold(root.pk, None, verdict) for pk, verdict in along}
+    wanted[row.pk] = Fold(root.pk, None, Verdict.TOGETHER)
+    return decide(Decision.Kind.TOGETHER, f"Folded “{short(row)}” into “{short(root)}”", wanted, by)
+
+
+@transaction.atomic
 def fold(pairs: Iterable[tuple[int, int, float | None]], words: str, by: Any = None) -> Decision:
     """Fold themes into kept ones: (duplicate, kept, similarity, None where it is not known).
 

@@ -6,13 +6,15 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-PASSED, NOT_PASSED, RAISED, UNCERTAIN = 1, 0, -1, 2
+from webapp.templatetags.show import NOTHING
+
+PASSED, NOT_PASSED, RAISED, UNCERTAIN, NO_ANSWER = 1, 0, -1, 2, 3
 FEW_STEPS = 24
 FEW_CHECKS = 12
 MOST_CELLS = 20_000
 RUNS_FROM = 600
 SIGNS = {"goal": "◎", "guard": "◇", "broken": "✕"}
-LOOKS = {PASSED: "y", RAISED: "x", UNCERTAIN: "x"}
+LOOKS = {PASSED: "y", RAISED: "x", UNCERTAIN: "x", NO_ANSWER: "a"}
 """The class of a cell by what the check says; none where it does not hold."""
 STEADY = {
     PASSED: "✓ holds throughout",
@@ -22,6 +24,8 @@ STEADY = {
 }
 TURNS = {PASSED: "becomes true", RAISED: "raises", UNCERTAIN: "becomes uncertain"}
 """What a flip is to a check."""
+ANSWERED = {PASSED: "the answer meets it", RAISED: "raises on the answer", UNCERTAIN: "uncertain of the answer"}
+"""What the answer is to a check that reads it."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,7 @@ class Label:
     position: int
     text: str
     mark: str
+    reads_answer: bool = False
 
     @property
     def sign(self) -> str:
@@ -55,6 +60,11 @@ class Flip:
     def falls(self) -> bool:
         return self.before == PASSED
 
+    @property
+    def answered(self) -> bool:
+        """Whether the answer was given here, and the check says something of it for the first time."""
+        return self.before == NO_ANSWER
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -64,6 +74,7 @@ class Cell:
     rises: bool = False
     now: bool = False
     span: int = 1
+    answered: bool = False
 
     @property
     def look(self) -> str:
@@ -74,6 +85,10 @@ class Cell:
     def sign(self) -> str:
         if self.value in (RAISED, UNCERTAIN):
             return "!" if self.value == RAISED else "?"
+        if self.value == NO_ANSWER:
+            return NOTHING if self.span == 1 else ""
+        if self.flip and self.answered:
+            return "✓" if self.rises else "✕"
         if self.flip:
             return "▲" if self.rises else "▼"
         if self.value == PASSED:
@@ -82,7 +97,11 @@ class Cell:
 
     @property
     def says(self) -> str:
-        """What a flip is to a check."""
+        """What a flip is to a check, or why a cell says nothing."""
+        if self.value == NO_ANSWER:
+            return "no answer yet"
+        if self.answered:
+            return ANSWERED.get(self.value, "the answer does not meet it")
         return TURNS.get(self.value, "no longer true")
 
 
@@ -114,8 +133,9 @@ class Grid:
     whole: bool
     left: int = 0
     right: int = 0
-    passed: int = 0
-    total: int = 0
+    holding: str = ""
+    waits: bool = False
+    """Whether a check waits for the answer."""
     varying: int = 0
     runs: bool = False
     """Large: equal cells are one wide cell, and the script draws the current column over them."""
@@ -189,6 +209,25 @@ def last_value(row: dict[str, Any]) -> int:
     return value
 
 
+def hold_back_answers(matrix: dict[str, Any], labels: list[Label], answered: int) -> dict[str, Any]:
+    """The matrix with no word of the checks that read the answer before the step that gives it."""
+    rows = []
+    for label, row in zip(labels, matrix["checks"], strict=False):
+        if label.reads_answer:
+            later = [flip for flip in row["flips"] if flip[0] > answered]
+            row = {"start": NO_ANSWER, "flips": [[answered, value_at(row, answered)], *later]}
+        rows.append(row)
+    return matrix | {"steps": sorted({*matrix["steps"], answered} - {0}), "checks": rows}
+
+
+def holding_words(matrix: dict[str, Any], step: int) -> str:
+    """How many checks hold after a step, of those that can be told."""
+    values = [value_at(row, step) for row in matrix["checks"]]
+    waiting = values.count(NO_ANSWER)
+    words = f"{values.count(PASSED):,} of {len(values) - waiting:,} hold"
+    return f"{words}, {waiting:,} without an answer yet" if waiting else words
+
+
 def columns_of(matrix: dict[str, Any], whole: bool) -> list[int]:
     steps: list[int] = matrix["steps"]
     if whole or len(steps) <= FEW_STEPS:
@@ -230,9 +269,9 @@ def grid(matrix: dict[str, Any], labels: list[Label], current: int, whole: bool)
         whole=whole,
         left=columns[first - 1] if first else 0,
         right=columns[last] if last < len(columns) else 0,
-        passed=sum(value_at(row, current) == PASSED for _, row in checks),
-        total=len(checks),
-        varying=len(varying),
+        holding=holding_words(matrix, current),
+        waits=any(row["start"] == NO_ANSWER for _, row in checks),
+        varying=sum(bool(row["flips"][row["start"] == NO_ANSWER :]) for _, row in varying),
         runs=runs,
         more=(len(checks) > FEW_CHECKS and len(varying) < len(checks))
         or len(columns_of(matrix, True)) > len(columns_of(matrix, False)),
@@ -247,12 +286,12 @@ def _row(label: Label, row: dict[str, Any], shown: list[int], now: int, runs: bo
     value = value_at(row, shown[0]) if shown else row["start"]
     start = length = 0
     for step in shown:
-        flip = step in turns
+        flip, before = step in turns, value
         value = turns.get(step, value)
         if runs and not flip and cells and not cells[-1].flip:
             length += 1
             cells[-1] = Cell(start, value, False, span=length)
             continue
         start, length = step, 1
-        cells.append(Cell(step, value, flip, value == PASSED, step == now and not runs))
+        cells.append(Cell(step, value, flip, value == PASSED, step == now and not runs, answered=before == NO_ANSWER))
     return GridRow(label, cells)

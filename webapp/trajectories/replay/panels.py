@@ -72,9 +72,7 @@ def kept_query(request: HttpRequest) -> str:
 
 def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """The check x step matrix, or why there is none."""
-    fresh = is_fresh(trajectory)
-    names = queries.labels(trajectory)
-    matrix = trajectory.matrix if fresh else None
+    matrix, names = shown_matrix(trajectory)
     flips = matrix_grid.flips(matrix, names)
     context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": flips}
     context["contradictions"] = contradictions(trajectory)
@@ -87,11 +85,26 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     return context
 
 
+def shown_matrix(trajectory: Trajectory) -> tuple[dict[str, Any] | None, list[matrix_grid.Label]]:
+    """The matrix as a reader follows the run, if it is fresh, and the checks that it is about.
+
+    A check on the answer says nothing before the step that gives the answer. If no step gives one, the end does.
+    """
+    names = queries.labels(trajectory)
+    if not is_fresh(trajectory) or trajectory.matrix is None:
+        return None, names
+    if not any(name.reads_answer for name in names):
+        return trajectory.matrix, names
+    answered = queries.answer_step(trajectory)
+    return matrix_grid.hold_back_answers(trajectory.matrix, names, answered), names
+
+
 def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:
     """The step and state panels. Raises `Step.DoesNotExist`."""
     row, previous = queries.step_pair(trajectory, index)
     full = Params(request.GET).flag("full")
-    flips = matrix_grid.flips(trajectory.matrix, queries.labels(trajectory)) if is_fresh(trajectory) else []
+    matrix, names = shown_matrix(trajectory)
+    flips = matrix_grid.flips(matrix, names)
     context: dict[str, Any] = {
         "t": trajectory,
         "index": index,
@@ -107,9 +120,8 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "content": value_text.cut(row.content, full),
         "before": observation(previous, full),
     }
-    if is_fresh(trajectory) and trajectory.matrix:
-        checks_now = [matrix_grid.value_at(item, index) for item in trajectory.matrix["checks"]]
-        context["held"], context["of"] = checks_now.count(matrix_grid.PASSED), len(checks_now)
+    if matrix:
+        context["holding"] = matrix_grid.holding_words(matrix, index)
     if context["is_call"]:
         context["call"] = value_text.call(row.tool, row.arguments, full)
         context["result"] = result(row, full)
@@ -134,14 +146,18 @@ def _ends(trajectory: Trajectory, words: str) -> bool:
 
 
 def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
-    """What the agent saw before it acted: the recorded text, as that is what it answered to."""
+    """What the agent saw before it acted: the recorded text, as that is what it answered to.
+
+    `said` follows "step N" in the name of the fold that holds it.
+    """
     if previous is None or previous.kind == StepKind.MESSAGE:
         return None
+    known: dict[str, Any] = {"step": previous.index}
     if previous.kind == StepKind.SYSTEM:
         observed = bool(previous.details and previous.details.get("observation"))
-        return {"said": "What came of it", "text": value_text.cut(previous.content, full)} if observed else None
+        return known | {"said": "had an effect", "text": value_text.cut(previous.content, full)} if observed else None
     if previous.kind == StepKind.USER:
-        return {"said": "The user said", "text": value_text.cut(previous.content, full)}
+        return known | {"said": "the user said", "text": value_text.cut(previous.content, full)}
     if previous.recorded:
         value = value_text.recorded_value(previous.recorded)
         same = value is value_text.UNPARSED or not isinstance(value, dict | list)
@@ -150,7 +166,7 @@ def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
         return None
     else:
         text = value_text.pretty(previous.result, full)
-    return {"said": f"{previous.tool} answered", "text": text}
+    return known | {"tool": previous.tool, "said": "answered", "failed": previous.ok is False, "text": text}
 
 
 def pretty_plain(value: Any, recorded: str, full: bool) -> value_text.Text:
@@ -266,8 +282,8 @@ def search(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
 
 def verdict(trajectory: Trajectory, row: Check) -> dict[str, Any]:
     """What one check said on this run: its flips, and its error where it raised."""
-    names = queries.labels(trajectory)
-    flips = matrix_grid.flips(trajectory.matrix if is_fresh(trajectory) else None, names)
+    matrix, names = shown_matrix(trajectory)
+    flips = matrix_grid.flips(matrix, names)
     scores = trajectory.scores.filter(verifier_hash=trajectory.attempted.verifier_hash).exclude(source="recorded")
     score = scores.order_by("-id").values_list("verdicts", flat=True).first() or []
     place = next((number for number, label in enumerate(names) if label.position == row.position), 0)

@@ -12,6 +12,7 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import OutsideChange
+from synthesis.verifiers.check_reads import reads_answer
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.scenarios.models import Check
 from webapp.scenarios.state_tree import parts_of
@@ -73,8 +74,15 @@ def labels(trajectory: Trajectory) -> list[Label]:
         rows.values_list("position", "label", "mark", "source"), start=1
     ):
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
-        short_labels.append(Label(number, position, text[:300], mark))
+        short_labels.append(Label(number, position, text[:300], mark, reads_answer(source)))
     return short_labels
+
+
+def answer_step(trajectory: Trajectory) -> int:
+    """The step that gives the answer; the last one if no step gives any."""
+    rows = trajectory.steps.filter(kind=StepKind.MESSAGE).exclude(content="")
+    given = rows.order_by("-index").values_list("index", flat=True).first() if trajectory.answer else None
+    return max(trajectory.step_count - 1, 0) if given is None else given
 
 
 def step_pair(trajectory: Trajectory, index: int) -> tuple[Step, Step | None]:

@@ -26,7 +26,7 @@ from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import live, panels, queries
 from webapp.trajectories.services import ensure_matrix
 
-TEMPLATES_VERSION = "3"
+TEMPLATES_VERSION = "4"
 
 
 @access("read")

@@ -4,12 +4,14 @@ from typing import Any
 
 from django.core.management.base import BaseCommand
 
-from webapp.review.queues import starter_queue
+from webapp.review.queues import failing_tools_queue, starter_queue
 
 
 class Command(BaseCommand):
-    help = "Make the review queue of the bundled starter tasks. Where it is there already, nothing changes."
+    help = "Make the review queues of the bundled starter tasks and of failing tools. Existing ones do not change."
 
     def handle(self, *args: Any, **options: Any) -> None:
-        queue, new = starter_queue()
-        self.stdout.write(f"The queue “{queue.name}” {'is made' if new else 'was there'}: {queue.item_count} items.")
+        for queue, new in (starter_queue(), failing_tools_queue()):
+            self.stdout.write(
+                f"The queue “{queue.name}” {'is made' if new else 'exists already'}: {queue.item_count} items."
+            )

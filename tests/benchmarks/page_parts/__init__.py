@@ -1,0 +1,1 @@
+"""What the benchmark of pages measures in a browser."""
