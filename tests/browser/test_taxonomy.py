@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import io
+import json
+
 import pytest
+from django.core.management import call_command
 from playwright.sync_api import Browser, Page
 
 from tests.browser.checks import faults
@@ -12,11 +16,21 @@ from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import JobState
 from webapp.taxonomy import queries
 from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.labels import path_of
 from webapp.taxonomy.models import Node, Theme
 from webapp.taxonomy.services import place
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 EVIL = pages_seed.EVIL
+INSERT = """() => {
+  const box = document.getElementById("treemap");
+  for (let round = 0; round < 20; round += 1) {
+    const probe = document.createElement("span");
+    box.append(probe);
+    window.getComputedStyle(probe).color;
+    probe.remove();
+  }
+}"""
 
 
 @pytest.fixture
@@ -205,6 +219,36 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     page.keyboard.press("Enter")
     page.wait_for_url("**/taxonomy/map/?node=*")
     assert page.inner_text("h1") == "Weather"
+    assert not complaints
+    context.close()
+
+
+@pytest.mark.slow
+def test_the_treemap_of_many_themes_has_few_tiles_and_a_change_restyles_little(
+    live_site: str, chromium: Browser
+) -> None:
+    """Inserting an element into a large page must not make Chromium compute every other element's style again."""
+    pages_seed.person("annotator")
+    paths = [path_of((f"Field {a}", f"Use {b} of field {a}")) for a in range(40) for b in range(12)]
+    nodes = place(paths)
+    Theme.objects.bulk_create(
+        Theme(
+            node_id=nodes[paths[at % len(paths)]], source="mcp", key=f"{at}", name=f"Theme {at}", content_hash=f"{at}"
+        )
+        for at in range(2_000)
+    )
+    call_command("recount_taxonomy", verbosity=0, stdout=io.StringIO())
+    context, page, complaints = signed_in(chromium, live_site, viewport={"width": 1440, "height": 900})
+    page.goto("/taxonomy/map/?size=themes")
+    page.wait_for_selector("#treemap .tile")
+    elements = page.locator("*").count()
+    assert elements > 4_000, "the table has a row for each label"
+    assert page.locator("#treemap *").count() <= 2_000
+    chromium.start_tracing(page=page, categories=["devtools.timeline"])
+    page.evaluate(INSERT)
+    events = json.loads(chromium.stop_tracing())["traceEvents"]
+    restyled = sum(one["args"].get("elementCount", 0) for one in events if one["name"] == "UpdateLayoutTree")
+    assert 0 < restyled < elements
     assert not complaints
     context.close()
 
