@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import random
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
@@ -26,7 +25,7 @@ from synthesis.llm.repetition import REASON as REPETITION
 from synthesis.llm.repetition import without_repetition
 from synthesis.llm.stream import completion_text, is_stream
 from synthesis.llm.transport import AiohttpTransport, BoundedTransport
-from synthesis.llm.wire import read_embeddings, read_models, read_reply
+from synthesis.llm.wire import encode_body, read_embeddings, read_models, read_reply
 
 FIRST_WAIT_S = 0.5
 LONGEST_WAIT_S = 30.0
@@ -154,7 +153,7 @@ class Connection:
             "POST",
             self._completions,
             headers=JSON_HEADERS,
-            content=json.dumps(body).encode(),
+            content=encode_body(body),
             extensions={"timeout": self._timeout.as_dict()},
         )
         response = await self._transport.handle_async_request(request)

@@ -8,6 +8,8 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
+import pydantic_core
+
 from synthesis.contracts import Message, Tool, ToolCall, Usage
 from synthesis.errors import FormatError
 from synthesis.formats.files import json_type, loads, require_usable
@@ -23,6 +25,17 @@ UNREADABLE = "unreadable_call"
 """Member of a reply's message that is ours: why its text was to be a call, and is none."""
 UNNAMED_CALL = "the call names no function"
 _UNNAMED = re.compile(r"[^A-Za-z0-9_-]")
+
+
+def encode_body(body: dict[str, Any]) -> bytes:
+    """Encode a request's body as JSON.
+
+    By pydantic's serializer, which takes half the time of `json`; it refuses lone surrogates, which `json` escapes.
+    """
+    try:
+        return pydantic_core.to_json(body, inf_nan_mode="constants")
+    except pydantic_core.PydanticSerializationError:
+        return json.dumps(body).encode()
 
 
 def request_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:

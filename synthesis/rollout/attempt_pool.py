@@ -31,26 +31,28 @@ async def run_attempts(
 ) -> AsyncGenerator[Attempt, None]:
     """Make the planned attempts, `at_once` of them at a time, and yield each when it has ended.
 
-    `plans` is read as attempts are started, so it may be long. `on_start(plan, state)` is awaited with the encoded
-    state that the episode begins in, `on_step(plan, step)` after each step; within an attempt in order.
-    `on_acted(plan)` is called when the policy had its last turn and the verifier is what is left; a lost attempt never
-    gets there. When `stop` is set no more are started, and those under way end as `cancelled` and are still yielded.
-    Those that end in the same state with the same answer share their checks' verdicts. Closing the generator ends
-    everything at once. What an attempt meets (a lost sandbox, a silent LLM) is in its outcome; what a callback or a
-    policy raises by mistake is raised here, after the others were ended.
+    An attempt whose policy had its last turn makes room for the next one while it is verified: the model would wait
+    for that otherwise. At most `at_once` are verified, or wait for the caller to take them. `plans` is read as
+    attempts are started, so it may be long. `on_start(plan, state)` is awaited with the encoded state that the episode
+    begins in, `on_step(plan, step)` after each step; within an attempt in order. `on_acted(plan)` is called when the
+    policy had its last turn and the verifier is what is left; a lost attempt never gets there. When `stop` is set no
+    more are started, and those under way end as `cancelled` and are still yielded. Those that end in the same state
+    with the same answer share their checks' verdicts. Closing the generator ends everything at once. What an attempt
+    meets (a lost sandbox, a silent LLM) is in its outcome; what a callback or a policy raises by mistake is raised
+    here, after the others were ended.
     """
     waiting = iter(plans)
     stop = stop or asyncio.Event()
-    follow = AttemptFollower(on_start, on_step, on_acted)
     running: set[asyncio.Task[Attempt]] = set()
+    acted: set[asyncio.Task[Attempt]] = set()
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     stopping = asyncio.create_task(stop.wait())
     stopping.add_done_callback(ended.put_nowait)
-    threads = ThreadPoolExecutor(max(1, min(at_once, THREADS)), thread_name_prefix="rollout")
+    threads = ThreadPoolExecutor(min(2 * at_once, THREADS), thread_name_prefix="rollout")
     verdicts = SharedVerdicts(sandbox)
 
     def fill() -> None:
-        while len(running) < at_once and not stop.is_set():
+        while len(running) - len(acted) < at_once and len(running) < 2 * at_once and not stop.is_set():
             plan = next(waiting, None)
             if plan is None:
                 return
@@ -58,6 +60,15 @@ async def run_attempts(
             task.add_done_callback(ended.put_nowait)
             running.add(task)
 
+    def free_place(plan: Plan) -> None:
+        """Start another attempt in the place of the current task's, which is about to be verified."""
+        task = asyncio.current_task()
+        acted.update(one for one in running if one is task)
+        fill()
+        if on_acted is not None:
+            on_acted(plan)
+
+    follow = AttemptFollower(on_start, on_step, free_place)
     try:
         fill()
         while running:
@@ -67,6 +78,7 @@ async def run_attempts(
                     one.cancel()
                 continue
             running.discard(task)
+            acted.discard(task)
             # One that was stopped before its first step never began.
             if not task.cancelled():
                 finished = task.result()

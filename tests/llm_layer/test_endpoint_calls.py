@@ -18,6 +18,7 @@ from synthesis.llm.client import connect, open_models
 from synthesis.llm.cost import CostMeter, Price
 from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import FileStore, MemoryStore
+from synthesis.llm.wire import encode_body
 from tests.fixtures.llm import DROP, Scripted, hang, html, llm_server, message, raw, refuse, say
 from tests.llm_layer.support import site, stage_call
 
@@ -231,3 +232,9 @@ def test_a_conversation_of_a_site_goes_over_the_wire_without_reasoning() -> None
     with llm_server([say("Well.")]) as server:
         asyncio.run(run(server.url))
     assert "secret thoughts" not in str(server.requests)
+
+
+def test_a_body_holds_any_value_that_python_spells_as_json() -> None:
+    values = ["é\u2028\x00", "\ud800", 10**30, 1e22, -0.0, True, None, (1, 2), {"a": {"b": []}}]
+    for value in values:
+        assert json.loads(encode_body({"value": value})) == json.loads(json.dumps({"value": value}))

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from synthesis.contracts import Attempt, Limits, Message, State, ToolCall, TrajectoryStep, Turn
-from synthesis.rollout import AttemptSetting, Conversation, Plan, ReferencePolicy, run_attempts
+from synthesis.contracts import Attempt, Limits, Message, State, ToolCall, TrajectoryStep, Turn, Verdict
+from synthesis.rollout import AttemptSetting, Conversation, Plan, ReferencePolicy, attempt_pool, run_attempts
+from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, call, html, llm_server, message, refuse, say
 from tests.rollout.support import REFERENCE, chat_attempts, gather, task
@@ -48,9 +51,9 @@ def test_every_attempt_is_made_once_whatever_the_number_at_once(sandbox: Sandbox
     assert {one.outcome for one in made} == {"solved"}
 
 
-def test_no_more_attempts_run_at_once_than_asked_and_plans_are_read_as_they_start(sandbox: Sandbox) -> None:
+def test_no_more_attempts_act_at_once_than_asked_and_plans_are_read_as_they_start(sandbox: Sandbox) -> None:
     read: list[int] = []
-    open_now: set[int] = set()
+    acting: set[int] = set()
     most = 0
 
     def lazily() -> Iterator[Plan]:
@@ -60,18 +63,47 @@ def test_no_more_attempts_run_at_once_than_asked_and_plans_are_read_as_they_star
 
     async def started(plan: Plan, state: State) -> None:
         nonlocal most
-        open_now.add(plan.ordinal)
-        most = max(most, len(open_now))
+        acting.add(plan.ordinal)
+        most = max(most, len(acting))
 
     async def run() -> None:
-        async for made in run_attempts(sandbox, lazily(), at_once=3, on_start=started):
-            open_now.discard(made.ordinal)
-            assert len(read) <= 12 - 1 or most == 3
+        ended = 0
+        made = run_attempts(
+            sandbox, lazily(), at_once=3, on_start=started, on_acted=lambda plan: acting.discard(plan.ordinal)
+        )
+        async for _ in made:
+            ended += 1
+            # Three that act, and at most three that are verified or wait here.
+            assert len(read) - ended <= 6
 
     asyncio.run(run())
-    # One that has ended is replaced before its consumer has seen it.
-    assert most <= 4
+    assert most <= 3
     assert len(read) == 12
+
+
+def test_an_attempt_that_is_verified_makes_room_for_the_next(sandbox: Sandbox) -> None:
+    """One place: the second attempt has acted before the first one's verification ends."""
+    order: list[str] = []
+    go_on = threading.Event()
+
+    class HeldVerdicts(SharedVerdicts):
+        def evaluate_checks(self, *given: Any, **rest: Any) -> list[Verdict]:
+            assert go_on.wait(20), "no other attempt acted while this one was verified"
+            return super().evaluate_checks(*given, **rest)
+
+    def acted(plan: Plan) -> None:
+        order.append(f"acted {plan.ordinal}")
+        if plan.ordinal == 1:
+            go_on.set()
+
+    async def run() -> None:
+        async for made in run_attempts(sandbox, plans(3), at_once=1, on_acted=acted):
+            order.append(f"ended {made.ordinal}")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(attempt_pool, "SharedVerdicts", HeldVerdicts)
+        asyncio.run(run())
+    assert order.index("acted 1") < order.index("ended 0")
 
 
 def test_the_first_turn_is_drawn_while_the_episode_begins(sandbox: Sandbox) -> None:
