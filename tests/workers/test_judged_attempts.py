@@ -64,7 +64,8 @@ def attempted(revision: TaskRevision, judge: dict[str, str] | None, token: str, 
         )
         async with connect(endpoint) as connection:
             plans = [Plan(task, policy, ordinal=at, judge=connection.chat(judge["model"])) for at in range(count)]
-            return [one async for one in run_attempts(default_sandbox(), plans, at_once=1)]
+            # One after another: what is asked twice at the same time is asked twice.
+            return [one for plan in plans async for one in run_attempts(default_sandbox(), [plan])]
 
     return asyncio.run(made())
 

@@ -14,9 +14,11 @@ from tests.fixtures.llm import call, llm_server, raw, say
 from tests.workers.test_worker_api import at, claim
 from tests.workers.worker_support import WorkerProgram, operator, queued
 from webapp.endpoints.models import Endpoint
+from webapp.endpoints.services import opened
 from webapp.runs.models import (
     TrainingJob,
 )
+from webapp.workers import llm_proxy
 
 pytestmark = pytest.mark.django_db
 
@@ -130,3 +132,16 @@ def test_the_stock_client_of_openai_asks_the_user_and_many_at_once_keep_the_cap(
     assert sorted(found) == ["Yes."] * 10 + ["insufficient_quota"] * 10
     job.refresh_from_db()
     assert (job.calls_made, job.call_tokens) == (10, 150)
+
+
+def test_a_connection_closes_once_its_endpoint_has_changed_and_when_the_process_ends(user_job: Any) -> None:
+    with llm_server([say("One."), say("Two.")]) as server:
+        row = user_job(server).user_endpoint
+        loop, sessions = llm_proxy.Loop(), []
+        for _ in range(2):
+            loop.ask(row, opened(row), {"model": "m", "messages": [{"role": "user", "content": "Hello"}]})
+            sessions.append(loop._opened[row.pk][1]._transport.inner._session)
+            row.save()
+        assert [session.closed for session in sessions] == [True, False]
+        loop.close()
+    assert all(session.closed for session in sessions)

@@ -10,9 +10,12 @@ tries nothing again: who asks does, and is told when that helps.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import contextlib
 import secrets
 import threading
 import time
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Literal
 
 from django.db.models import F
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     from synthesis.llm.client import Connection
 
 
+CLOSE_SECONDS = 2.0
 Role = Literal["user", "judge", "policy"]
 
 
@@ -141,6 +145,7 @@ class Loop:
         self._lock = threading.Lock()
         self._running: asyncio.AbstractEventLoop | None = None
         self._opened: dict[int, tuple[object, Connection]] = {}
+        self._asking: Counter[Connection] = Counter()
 
     def ask(self, row: Endpoint, endpoint: Any, body: dict[str, Any]) -> Reply:
         """Raises LLMError."""
@@ -154,16 +159,47 @@ class Loop:
             return self._running
 
     async def _ask(self, row: Endpoint, endpoint: Any, body: dict[str, Any]) -> Reply:
-        return await self._connection(row, endpoint).completion(body)
+        connection = await self._connection(row, endpoint)
+        self._asking[connection] += 1
+        try:
+            return await connection.completion(body)
+        finally:
+            self._asking[connection] -= 1
+            await self._close_if_unused(connection)
 
-    def _connection(self, row: Endpoint, endpoint: Any) -> Connection:
-        """The one that is open, unless the endpoint was changed: then it ends with what still runs on it."""
+    async def _connection(self, row: Endpoint, endpoint: Any) -> Connection:
+        """Return the one that is open, unless the endpoint was changed: then it closes after what still runs on it."""
         known = self._opened.get(row.pk)
         if known is not None and known[0] == row.updated_at:
             return known[1]
         made = connect(endpoint.model_copy(update={"max_retries": 0}))
         self._opened[row.pk] = (row.updated_at, made)
+        if known is not None:
+            await self._close_if_unused(known[1])
         return made
+
+    async def _close_if_unused(self, connection: Connection) -> None:
+        if self._asking[connection] or any(connection is current for _, current in self._opened.values()):
+            return
+        del self._asking[connection]
+        await connection.aclose()
+
+    def close(self) -> None:
+        """Close all connections as the process ends."""
+        with self._lock:
+            loop, self._running = self._running, None
+        if loop is None:
+            return
+
+        async def close_connections() -> None:
+            opened = [connection for _, connection in self._opened.values()]
+            self._opened.clear()
+            await asyncio.gather(*(connection.aclose() for connection in opened), return_exceptions=True)
+
+        with contextlib.suppress(TimeoutError):
+            asyncio.run_coroutine_threadsafe(close_connections(), loop).result(CLOSE_SECONDS)
+        loop.call_soon_threadsafe(loop.stop)
 
 
 LOOP = Loop()
+atexit.register(LOOP.close)
