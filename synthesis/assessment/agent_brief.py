@@ -48,8 +48,8 @@ class AgentBrief:
         return tool_context(self.program.source, self.program.class_name, name)
 
     def uses(self, name: str) -> str:
-        """What one tool uses of the program, beside its own source."""
-        return fenced("uses", cut(self.context(name).excerpt or "(nothing)", USES_CHARS))
+        """What one tool does by other parts of the program: helpers, constants."""
+        return fenced("uses", cut(self.context(name).helpers or "(nothing)", USES_CHARS))
 
 
 def brief_of(record: EnvironmentRecord) -> AgentBrief:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -34,7 +35,7 @@ def call_states(
     room = max(most - size_of(view), most // 2)
     view = {"before": fitting({key: before[key] for key in wanted}, changed, texts_of(mentioned), room), **view}
     rest = [key for key in before if key not in wanted]
-    return shown_records(view | ({"not_read_by_this_tool": rest} if rest else {}), most)
+    return shown_records(view | ({"not_read": rest} if rest else {}), most)
 
 
 def _steps(path: str) -> Iterator[str]:
@@ -73,15 +74,21 @@ def texts_of(value: Any) -> set[str]:
     return found
 
 
-def fitting(state: State, changed: Sequence[tuple[str, ...]], words: set[str], most: int) -> State:
-    """The state with as many entries of its collections as there is room for, the ones that matter first."""
+def fitting(
+    state: State, changed: Sequence[tuple[str, ...]], words: set[str], most: int, examples: int = sys.maxsize
+) -> State:
+    """The state with as many entries of its collections as there is room for, the ones that matter first.
+
+    Of those that do not matter, `examples` of each collection at most.
+    """
     if size_of(state) <= most:
         return state
     kept: dict[str, set[Any]] = {key: set() for key in state}
     ranked = {key: _ranked(key, value, changed, words) for key, value in state.items()}
     room = most - sum(size_of(value) for key, value in state.items() if not ranked[key])
     for rank in (0, 1):
-        queues = [[(key, entry) for entry in entries[rank]] for key, entries in ranked.items() if entries]
+        count = examples if rank else None
+        queues = [[(key, entry) for entry in entries[rank][:count]] for key, entries in ranked.items() if entries]
         for key, entry in (pair for row in itertools.zip_longest(*queues) for pair in row if pair is not None):
             room -= size_of(state[key][entry]) + ENTRIES_CHARS
             if room < 0:

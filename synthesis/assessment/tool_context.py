@@ -19,11 +19,15 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 class ToolContext:
     """`excerpt` is what the tool uses, without the tool's own source, in the order and the words of the program.
 
+    `helpers` is the part of it that tells what the tool does: without imports under their own names, without the
+    docstring of the class, and without a constructor that does nothing but take attributes from the state.
+
     `attributes` are the attributes of the environment that the tool and its helpers name; None where source does not
     tell, so that it may be any.
     """
 
     excerpt: str
+    helpers: str
     attributes: frozenset[str] | None = None
 
 
@@ -90,7 +94,7 @@ def tool_context(source: str, class_name: str, tool: str) -> ToolContext:
     try:
         tree = parse_source(source)
     except ProgramError as error:
-        return ToolContext(f"({error})")
+        return ToolContext(f"({error})", f"({error})")
     reach = _Reach(tree, _lineage(tree, class_name))
     own = reach.class_members.get(tool, [])
     reach.members += own
@@ -101,7 +105,8 @@ def tool_context(source: str, class_name: str, tool: str) -> ToolContext:
             reach.members.append(node)
             reach.add(node, state=False)
     attributes = None if reach.dynamic else frozenset(reach.attributes)
-    return ToolContext(_written(source, reach, own), attributes)
+    excerpt, helpers = (_written(source, reach, own, whole) for whole in (True, False))
+    return ToolContext(excerpt, helpers, attributes)
 
 
 def _lineage(tree: ast.Module, class_name: str) -> list[ast.ClassDef]:
@@ -140,31 +145,48 @@ def _bound(node: ast.stmt) -> set[str]:
     return names
 
 
-def _written(source: str, reach: _Reach, own: list[ast.stmt]) -> str:
+def _written(source: str, reach: _Reach, own: list[ast.stmt], whole: bool) -> str:
+    """What is reached; without `whole` the part of it that tells what the tool does."""
     lines = source.splitlines()
+    members = [member for member in reach.members if member not in own and (whole or not _is_plain_constructor(member))]
     parts: list[str] = []
     for node in reach.tree.body:
         if node in reach.lineage and isinstance(node, ast.ClassDef):
-            parts.append(_class_text(lines, node, [member for member in reach.members if member not in own]))
-        elif node in reach.outside:
+            if whole or any(member in members for member in node.body):
+                parts.append(_class_text(lines, node, members, whole))
+        elif node in reach.outside and (whole or not _is_plain_import(node)):
             text = _text(lines, node)
             short = isinstance(node, ast.Import | ast.ImportFrom | ast.Assign | ast.AnnAssign)
             parts.append(text if short else f"\n{text}")
     return "\n".join(parts).strip("\n")
 
 
-def _class_text(lines: list[str], node: ast.ClassDef, wanted: list[ast.stmt]) -> str:
-    """The head of a class with its docstring, and those of its members that are wanted."""
+def _is_plain_import(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import | ast.ImportFrom) and not any(alias.asname for alias in node.names)
+
+
+def _is_plain_constructor(node: ast.stmt) -> bool:
+    """Whether a member is an `__init__` that only assigns, and calls nothing but `get`."""
+    if not isinstance(node, ast.FunctionDef) or node.name != "__init__":
+        return False
+    called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    return all(isinstance(part, ast.Assign | ast.AnnAssign) for part in node.body) and all(
+        isinstance(function, ast.Attribute) and function.attr == "get" for function in called
+    )
+
+
+def _class_text(lines: list[str], node: ast.ClassDef, wanted: list[ast.stmt], whole: bool) -> str:
+    """The head of a class, with `whole` its docstring and a note on what is left out, and the members wanted."""
     first = _first_line(node)
     documented = bool(ast.get_docstring(node))
-    head_end = (node.body[0].end_lineno or 0) if documented else max(first, _first_line(node.body[0]) - 1)
     rest = node.body[1:] if documented else node.body
+    head_end = (node.body[0].end_lineno or 0) if documented and whole else max(first, _first_line(node.body[0]) - 1)
     kept = [member for member in rest if member in wanted]
     parts = ["\n" + "\n".join(lines[first - 1 : head_end]).rstrip()]
     for member in kept:
         gap = "\n" if isinstance(member, _Function) else ""
         parts.append(gap + _text(lines, member))
-    if len(kept) < len(rest):
+    if whole and len(kept) < len(rest):
         parts.append(f"\n    {_LEFT_OUT}")
     return "\n".join(parts)
 

@@ -110,6 +110,14 @@ def hashes(*used: Prompt) -> dict[str, str]:
 
 
 def fenced(label: str, text: str) -> str:
-    """Text that nobody trusts between two lines that its own hash makes, so that nothing in it can close them."""
-    line = f"=== {label} {hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:16]} ==="
+    """Put text that nobody trusts between two equal lines that it cannot hold itself, so that it cannot close them."""
+    line = fence_line(label, text)
     return f"{line}\n{text}\n{line}"
+
+
+def fence_line(label: str, text: str) -> str:
+    """Return a line that the text does not hold. Its number follows from the text: digits cost few tokens."""
+    digest = hashlib.sha256(text.encode("utf-8", "replace")).digest()
+    while (line := f"=== {label} {int.from_bytes(digest) % 10**9:09} ===") in text:
+        digest = hashlib.sha256(digest).digest()
+    return line

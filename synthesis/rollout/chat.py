@@ -9,7 +9,7 @@ from synthesis.llm import ChatModel
 from synthesis.llm.chat import last_heard
 from synthesis.rollout.policy import Conversation
 from synthesis.rollout.styles import read_message
-from synthesis.runtime.offered_tools import brief_tool
+from synthesis.runtime.offered_tools import brief_tools
 
 _STOPS: dict[PromptStyle, dict[str, Any]] = {"react": {"stop": ["\nObservation"]}}
 
@@ -17,7 +17,7 @@ _STOPS: dict[PromptStyle, dict[str, Any]] = {"react": {"stop": ["\nObservation"]
 class ChatPolicy:
     """A chat model that acts, in the conversation's prompt style. `parameters` go to the endpoint with each turn.
 
-    With `brief_tools` a tool's description does not repeat what the schema of its parameters says.
+    With `brief_tools` descriptions of tools say nothing twice.
     """
 
     def __init__(self, model: ChatModel, *, brief_tools: bool = False, **parameters: Any) -> None:
@@ -40,7 +40,7 @@ class ChatPolicy:
         messages = observation.messages if native else tuple(map(_worded, observation.messages))
         parameters = _STOPS.get(style, {}) | self.parameters
         tools = observation.tools if native else ()
-        tools = tuple(map(brief_tool, tools)) if self.brief_tools else tools
+        tools = brief_tools(tools) if self.brief_tools else tools
         reply = await self.model.complete(messages, tools, **parameters)
         return Turn(
             message=read_message(style, reply.message, observation.tools),

@@ -101,11 +101,12 @@ def with_imports(text: str, lines: Sequence[str]) -> str:
 def split_imports(text: str) -> tuple[list[Bound], str]:
     """Split source into the names that its top-level imports bind and the rest of its lines.
 
-    An import that shares its line with another statement stays in the rest. Raises one of `syntax.UNREADABLE`.
+    An import that shares its line with a statement of another kind stays in the rest. Raises one of
+    `syntax.UNREADABLE`.
     """
     body = parse(text).body
-    alone = [node for node in body if not any(other is not node and _overlap(node, other) for other in body)]
-    imports = [node for node in alone if bound(node)]
+    others = [node for node in body if not bound(node)]
+    imports = [node for node in body if bound(node) and not any(_overlap(node, other) for other in others)]
     gone = {line for node in imports for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
     rest = [line for number, line in enumerate(text.split("\n"), 1) if number not in gone]
     return [binding for node in imports for binding in bound(node)], "\n".join(rest).strip("\n")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from synthesis.contracts import CallError, CallResult, Program, Tool, Withheld
@@ -37,22 +39,79 @@ def _without(tool: Tool, parameter: str) -> Tool:
     return tool.model_copy(update=changes)
 
 
-def brief_tool(tool: Tool) -> Tool:
-    """Return the tool without the part of its description that tells of parameters, if the schema describes them all.
+_EXAMPLE = re.compile(r",? (?:for example|e\.g\.|such as) (?:\"[^\"]{0,80}\"|'[^']{0,80}'|`[^`]{0,80}`)")
+_REFUSALS = re.compile(r"(?<=[.!?:;])\s+Refuses\b[^.\n]*\.?\s*\Z")
+_ID = re.compile(r"(?:\A|_)ids?\Z")
+_NAMED_ALONE = frozenset(("the", "a", "an", "its", "of", "id", "ids", "identifier", "unique"))
 
-    What says nothing that a caller needs is left out of the schema too: an `additionalProperties` that is false, an
-    empty `required`, and that an argument which may be left out may be null.
+
+def brief_tools(tools: Sequence[Tool]) -> tuple[Tool, ...]:
+    """Return the tools with descriptions that say nothing twice, as a request carries them in each of its turns.
+
+    A parameter that is described exactly as one of the same name in a tool before it is described there alone.
+    """
+    described: set[tuple[str, str]] = set()
+    found = []
+    for tool in map(_brief, tools):
+        properties = tool.parameters.get("properties") or {}
+        kept = {}
+        for name, rule in properties.items():
+            spelled = (name, json.dumps(rule, sort_keys=True, default=str))
+            kept[name] = rule
+            if spelled in described:
+                kept[name] = {key: part for key, part in rule.items() if key != "description"}
+            described.add(spelled)
+        parameters = tool.parameters | ({"properties": kept} if properties else {})
+        found.append(tool.model_copy(update={"parameters": parameters}))
+    return tuple(found)
+
+
+def _brief(tool: Tool) -> Tool:
+    """Return the tool without what its schema says too, and without what a caller does not need.
+
+    Needless are an `additionalProperties` that is false, an empty `required`, that an argument which may be left out
+    may be null, of an id an example (ids are taken from what tools return) and words that say no more than its name,
+    and what a query refuses: it changes nothing, and says so itself. The description tells of parameters only if the
+    schema does not describe them all.
     """
     properties = tool.parameters.get("properties") or {}
-    if not all(isinstance(rule, dict) and rule.get("description") for rule in properties.values()):
-        return tool
+    description = tool.description
+    if all(isinstance(rule, dict) and rule.get("description") for rule in properties.values()):
+        description = without_arguments(description)
+    if tool.kind == "query":
+        description = without_refusals(description)
     schema = dict(tool.parameters)
-    schema["properties"] = {name: _without_null(rule) for name, rule in properties.items()}
+    if properties:
+        schema["properties"] = {name: _brief_rule(name, rule) for name, rule in properties.items()}
     if schema.get("additionalProperties") is False:
         del schema["additionalProperties"]
     if schema.get("required") == []:
         del schema["required"]
-    return tool.model_copy(update={"description": without_arguments(tool.description), "parameters": schema})
+    return tool.model_copy(update={"description": _in_one_paragraph(description), "parameters": schema})
+
+
+def _in_one_paragraph(description: str) -> str:
+    """Join paragraphs of sentences. What is no sentence, such as a list, begins on a line of its own."""
+    first, *others = (part.rstrip() for part in re.split(r"\n[ \t]*\n", description))
+    return first + "".join(f"{' ' if part[0].isupper() else chr(10)}{part}" for part in others if part)
+
+
+def without_refusals(description: str) -> str:
+    """Return a description without a last sentence on what the tool refuses."""
+    return _REFUSALS.sub("", description)
+
+
+def _brief_rule(name: str, rule: Any) -> Any:
+    if not isinstance(rule, dict):
+        return rule
+    rule = _without_null(rule)
+    described = rule.get("description")
+    if not _ID.search(name) or not isinstance(described, str):
+        return rule
+    described = _EXAMPLE.sub("", described)
+    says_more = set(re.findall(r"\w+", described.lower())) - _NAMED_ALONE - set(name.lower().split("_"))
+    kept = {key: part for key, part in rule.items() if key != "description"}
+    return kept | {"description": described} if says_more else kept
 
 
 def _without_null(rule: dict[str, Any]) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from synthesis.contracts import Tool
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced
 from synthesis.runtime import without_arguments
+from synthesis.runtime.offered_tools import without_refusals
 
 ABOUT_CHARS = 8_000
 SOURCE_CHARS = 120_000
@@ -40,7 +41,7 @@ def source(record: EnvironmentRecord) -> str:
 
 
 def tools(record: EnvironmentRecord) -> str:
-    """One tool a line, with what it takes, fenced."""
+    """One tool a line, with what it takes (`?`: may be left out) and what a change refuses, fenced."""
     return fenced("tools", cut("\n".join(_spelled(tool) for tool in view_of(record).program.tools), TOOLS_CHARS))
 
 
@@ -57,11 +58,15 @@ def listed(label: str, items: tuple[str, ...]) -> str:
 def _spelled(tool: Tool) -> str:
     required = set(tool.parameters.get("required", ()))
     given = tool.parameters.get("properties", {})
-    names = [f"{name}{'' if name in required else '?'}: {_kind(rule)}" for name, rule in given.items()]
-    words = cut(" ".join(without_arguments(tool.description).split()), DESCRIPTION_CHARS)
+    names = [
+        f"{name}: {_kind(rule)}" if name in required else f"{name}?: {_kind(rule, 'null')}"
+        for name, rule in given.items()
+    ]
+    words = " ".join(without_arguments(tool.description).split())
+    words = cut(without_refusals(words) if tool.kind == "query" else words, DESCRIPTION_CHARS)
     return f"- {tool.name}({', '.join(names)}) [{tool.kind}] {words}"
 
 
-def _kind(rule: Any) -> str:
+def _kind(rule: Any, unsaid: str = "") -> str:
     kind = rule.get("type", "any") if isinstance(rule, dict) else "any"
-    return "|".join(map(str, kind)) if isinstance(kind, list) else str(kind)
+    return "|".join(str(one) for one in kind if one != unsaid) if isinstance(kind, list) else str(kind)

@@ -12,6 +12,7 @@ from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.tasks.answer_judge import audit_judge
+from synthesis.tasks.check_view import all_helpers
 from synthesis.tasks.checklist import MOST
 from synthesis.tasks.checks import judge, settle
 from synthesis.tasks.minimal_reference import earned, minimal_reference
@@ -72,7 +73,7 @@ async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) 
         whose=_whose(report),
         guards=prompt("tasks", f"guards_{task.rule}").render(),
         most=str(MOST),
-        helpers=prompt("tasks", "answer_helpers").render(),
+        helpers=all_helpers(bool(task.answer_form)),
     )
     told: dict[int, set[str]] = {}
     notes: list[str] = []

@@ -122,7 +122,7 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
         state=world.shown_part(state_for(world.start, item)),
         task=fenced("task", task.instruction),
         item=fenced("item", item),
-        helpers=helpers_for(item),
+        helpers=helpers_for(item, bool(task.answer_form)),
     )
     note = ""
     look = judge(kit, world, set())

@@ -17,7 +17,7 @@ from synthesis.contracts import Frozen, Message, Patch, State
 from synthesis.errors import InputError, MalformedReply
 from synthesis.llm import ChatModel
 from synthesis.llm.reply_reader import read_json
-from synthesis.prompts import hashes, prompt
+from synthesis.prompts import fence_line, hashes, prompt
 from synthesis.runtime import make_patch
 
 TRIES = 3
@@ -108,13 +108,12 @@ def spelled(case: RubricCase) -> str:
     """The judge's prompt. The fence depends on what it encloses, so that nothing enclosed can close it."""
     facts = _bounded(json.dumps(case.changes, ensure_ascii=True), FACT_CHARS)
     answer = json.dumps(_bounded(case.answer, ANSWER_CHARS), ensure_ascii=True)
-    digest = hashlib.sha256(f"{facts}\0{answer}".encode()).hexdigest()[:16]
     return prompt("judge", "rubric").render(
         instruction=case.instruction,
         criteria="\n".join(f"{number}. {text}" for number, text in enumerate(case.criteria, 1)),
         facts=facts,
         answer=answer,
-        fence=f"=== evidence {digest} ===",
+        fence=fence_line("evidence", f"{facts}\0{answer}"),
     )
 
 

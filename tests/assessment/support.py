@@ -62,7 +62,7 @@ TOOLS = (
     ToolRecord(name="remove_item", kind="change", description="Remove an item by its key."),
 )
 STATE = {"items": {f"k{number}": {"name": f"brush {number}", "count": number} for number in range(1, 13)}, "log": []}
-FENCE = re.compile(r"^(=== (\w+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
+FENCE = re.compile(r"^(=== (\w+) [0-9]{9} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 
 
 def record(source: str = SOURCE, tools: tuple[ToolRecord, ...] = TOOLS) -> EnvironmentRecord:

@@ -122,6 +122,20 @@ def test_helpers_constants_and_bases_come_along_and_nothing_else() -> None:
     assert "not Python" in tool_context("def", "Desk", "note").excerpt
 
 
+def test_a_checker_is_not_shown_what_says_nothing_of_the_tool() -> None:
+    renamed = SOURCE.replace("import copy\n", "import copy\nfrom math import ceil as up\nfrom math import floor\n")
+    renamed = renamed.replace("LIMIT > 1", "up(floor(LIMIT)) > 1")
+    take = tool_context(renamed, "Desk", "take")
+    for part in ("LIMIT = 3", "class Row(dict)", "RATE: int = 2", "def _due", "def _count", "import ceil as up"):
+        assert part in take.helpers
+    for part in ("import floor", "__init__", "A desk", "left out"):
+        assert part in take.excerpt
+        assert part not in take.helpers
+    counting = SOURCE.replace('state["rows"], state["notes"]', 'sorted(state["rows"]), state["notes"]')
+    assert "__init__" in tool_context(counting, "Desk", "note").helpers, "this constructor alters what it is given"
+    assert tool_context(SOURCE, "Desk", "note").helpers == ""
+
+
 def view(patch: list[dict[str, Any]], after: Any, mentioned: Any = None, most: int = 6_000) -> dict[str, Any]:
     text = call_states(STATE, after, frozenset({"boxes", "day"}), patch, mentioned, most)
     assert len(text) <= most + 200
@@ -141,7 +155,7 @@ def test_rows_that_a_call_names_or_changes_come_first() -> None:
     assert "more are not shown" in boxes["…"]
     assert shown["before"]["day"] == "2026-01-02"
     assert shown["after"] == {"boxes": {"B-7": {"owner": "Cleo"}, "B-9": "(gone)"}}
-    assert shown["not_read_by_this_tool"] == ["log"]
+    assert shown["not_read"] == ["log"]
 
 
 def test_a_state_that_fits_is_shown_whole_and_an_unchanged_one_once() -> None:

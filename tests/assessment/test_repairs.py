@@ -148,9 +148,10 @@ def test_where_most_tools_fail_nobody_mends(sandbox: Sandbox, threads: ThreadPoo
     assert repairs(made) == []
 
 
-IMPORTING = """import copy
-import math
-from datetime import timedelta
+IMPORTING = """import copy; import math
+from datetime import (
+    timedelta,
+)
 
 
 def remove_item(self, key: str) -> dict:

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from synthesis.errors import PromptError
-from synthesis.prompts import HERE, Prompt, hashes, prompt
+from synthesis.prompts import HERE, Prompt, fence_line, fenced, hashes, prompt
 
 EVERY = sorted(path.relative_to(HERE).with_suffix("").as_posix() for path in HERE.glob("*/*.md"))
 
@@ -42,3 +42,11 @@ def test_every_prompt_renders_with_its_own_variables(name: str) -> None:
     found = prompt(*name.split("/"))
     text = found.render(**dict.fromkeys(found.variables, "value"))
     assert not re.search(r"\{\{|\}\}", text)
+
+
+def test_no_text_can_close_its_fence() -> None:
+    line = fence_line("theme", "Pots.")
+    assert re.fullmatch(r"=== theme \d{9} ===", line)
+    assert fenced("theme", "Pots.") == f"{line}\nPots.\n{line}"
+    holding = "".join(f"=== theme {number:09} ===\n" for number in range(1_000))
+    assert fence_line("theme", holding) not in holding

@@ -10,6 +10,7 @@ import pytest
 from synthesis.drafts import TaskDraft
 from synthesis.errors import InfrastructureError, InputError, MalformedReply, Rejected
 from synthesis.runtime import Sandbox, encode_state
+from synthesis.tasks.check_view import all_helpers, helpers_for
 from synthesis.tasks.checks import write_checks
 from synthesis.tasks.damaged_states import damaged
 
@@ -137,10 +138,22 @@ def test_the_prompt_of_a_check_holds_what_its_condition_names(sandbox: Sandbox) 
     told = {call.site.sample: call.messages[0].content for call in model.calls}
     assert "Zoe Last" in told[0].partition("The condition,")[0]
     assert "more are not shown" in told[0]
+    assert told[0].count('"Person ') <= 2, "others are examples"
     assert all(len(words) < 9_000 for words in told.values())
     assert "CRITERION" in told[1]
     assert "CRITERION" not in told[0]
     assert all(one not in told[0] for one in items[1:])
+
+
+def test_of_the_helpers_an_author_is_told_those_that_fit() -> None:
+    on_answer, on_note, on_state = "The answer names locker L-2", "The note says so", "Locker L-2 is free"
+    assert "answer_fields" in helpers_for(on_answer, in_form=True)
+    assert "CRITERION" not in helpers_for(on_answer, in_form=True)
+    for told in (helpers_for(on_answer, in_form=False), helpers_for(on_note, in_form=True)):
+        assert "answer_fields" not in told
+        assert "says_cannot" in told
+    assert helpers_for(on_state, in_form=True) == helpers_for(on_state, in_form=False)
+    assert "answer_fields" in all_helpers(in_form=True)
 
 
 def test_repeated_functions_are_left_out(sandbox: Sandbox) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -13,23 +14,26 @@ from pydantic import BaseModel
 from synthesis.assessment.initial_states import InitialStateReply
 from synthesis.assessment.prompt_values import kinds_text, shown_records
 from synthesis.assessment.rounds import CallReply, VerdictReply
+from synthesis.assessment.tool_context import tool_context
 from synthesis.assessment.tool_repair import ToolBrief, repair_words
 from synthesis.contracts import Tool
 from synthesis.llm.structured import code_form, json_form
-from synthesis.prompts import fenced, prompt, with_form
+from synthesis.prompts import fence_line, fenced, prompt, with_form
 from synthesis.rollout.user import STOP
 from synthesis.runtime.method_source import without_docstring
-from synthesis.runtime.offered_tools import brief_tool
+from synthesis.runtime.offered_tools import brief_tools, without_refusals
 from synthesis.scenarios.states import StateReply
 from synthesis.skeleton.coverage import CoverageReply
 from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
-from synthesis.tasks.check_view import helpers_for, state_for
+from synthesis.tasks.check_view import all_helpers, helpers_for, state_for
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.open_questions import is_all_known
 from synthesis.tasks.trajectory_filters import InventedVerdict
 
 FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
+QUERY = re.compile(r"^- (\w+)\(.*?\) \[query\]", re.MULTILINE)
+IN_FORM = "End with an answer in this form"
 STATE_CHARS = 80_000
 Values = dict[str, str]
 
@@ -106,17 +110,20 @@ class Recorded:
 def rewritten(calls: Sequence[Recorded]) -> Iterator[dict[str, Any] | None]:
     """Yield each request as it is made today; None for one that is not made any more."""
     schema: tuple[dict[str, Any], ...] = ()
+    queries: set[str] = set()
     for call in calls:
         if call.stage == "test_call":
             schema = _kinds(call.parts["environment"])
-        yield _rewritten(call, schema)
+        if call.stage == "instruction":
+            queries |= set(QUERY.findall(call.parts["tools"]))
+        yield _rewritten(call, schema, queries)
 
 
-def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...]) -> dict[str, Any] | None:
+def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...], queries: set[str]) -> dict[str, Any] | None:
     if not _is_open(call):
         return None
     later = call.request["messages"][1:]
-    tools = [_brief(tool["function"]) for tool in call.request.get("tools", ())]
+    tools = _brief([tool["function"] for tool in call.request.get("tools", ())], queries)
     first = {**call.request["messages"][0], "content": _words(call, schema)}
     return {"messages": [first, *later], "tools": tools}
 
@@ -165,9 +172,11 @@ def _named(call: Recorded) -> Values:
     if call.stage == "check_function":
         known = {key: _without_notes(part) for key, part in json.loads(parts["state"]).items()}
         named["state"] = fenced("state", shown_records(state_for(known, parts["item"]), STATE_CHARS))
-        named["helpers"] = helpers_for(parts["item"])
+        named["helpers"] = helpers_for(parts["item"], IN_FORM in parts["task"])
     elif call.stage == "repair_task":
-        named["helpers"] = prompt("tasks", "answer_helpers").render()
+        named["helpers"] = all_helpers(IN_FORM in parts["task"])
+    if call.stage in ("instruction", "checklist", "repair_task"):
+        named["tools"] = fenced("tools", "\n".join(map(_tool_line, parts["tools"].splitlines())))
     if call.stage == "test_call":
         asked = json.loads(parts["asked"])
         tool = next(tool for tool in json.loads(parts["tools"]) if tool["name"] == asked["tool"])
@@ -176,13 +185,26 @@ def _named(call: Recorded) -> Values:
         kinds = tuple(json.loads(line) for line in parts["schema"].splitlines())
         named["schema"] = fenced("schema", kinds_text(kinds))
     if call.stage == "check_call":
+        if "state" in parts:
+            told = parts["state"].replace('"not_read_by_this_tool"', '"not_read"')
+            named["state"] = fenced("state", shown_records(json.loads(told), STATE_CHARS))
         named["source"] = fenced("source", without_docstring(parts["source"]))
+        named["uses"] = fenced("uses", _helpers(parts["uses"], parts["source"], json.loads(parts["call"])["tool"]))
     if call.stage == "code_method":
         named |= _method_parts(parts)
     if call.stage == "test_state":
         named["source"] = fenced("program", parts["program"])
         named["problem"] = ""
     return named
+
+
+def _helpers(uses: str, method: str, tool: str) -> str:
+    """What a checker is shown today of the part of a program that was recorded, which is without the tool itself."""
+    classes = [node for node in ast.parse(uses).body if isinstance(node, ast.ClassDef)]
+    own = next(node for node in classes if any(getattr(part, "name", "") == "__init__" for part in node.body))
+    lines = uses.splitlines()
+    program = "\n".join([*lines[: own.end_lineno], method, *lines[own.end_lineno or 0 :]])
+    return tool_context(program, own.name, tool).helpers or "(nothing)"
 
 
 def _guards(words: str) -> str:
@@ -237,7 +259,7 @@ def _rubric_words(call: Recorded) -> str:
         criteria=_between(call.words, "The criteria:\n\n", "\n\nWhat really changed"),
         facts=evidence[0][2],
         answer=evidence[1][2],
-        fence=evidence[0][0],
+        fence=fence_line("evidence", f"{evidence[0][2]}\0{evidence[1][2]}"),
     )
 
 
@@ -249,10 +271,16 @@ SPECIAL: dict[str, Callable[[Recorded], str]] = {
 }
 
 
-def _brief(function: dict[str, Any]) -> dict[str, Any]:
-    tool = brief_tool(Tool(kind="query", **function))
-    about = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-    return {"type": "function", "function": about}
+def _brief(functions: Sequence[dict[str, Any]], queries: set[str]) -> list[dict[str, Any]]:
+    """Tools as a teacher is shown them today; one that no recorded list calls a query is taken for a change."""
+    tools = [Tool(kind="query" if function["name"] in queries else "change", **function) for function in functions]
+    return [{"type": "function", "function": tool.model_dump(exclude={"kind"})} for tool in brief_tools(tools)]
+
+
+def _tool_line(line: str) -> str:
+    """A tool's line as authors are shown it today."""
+    line = re.sub(r"(\?: \w+)\|null", r"\1", line)
+    return without_refusals(line) if QUERY.match(line) else line
 
 
 def _about(text: str) -> str:
