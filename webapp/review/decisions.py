@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
+from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import acting
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
@@ -35,7 +36,7 @@ from webapp.review.models import (
 from webapp.review.places import require_place
 from webapp.review.subjects import locked_subject, tag_of
 from webapp.review.task_gate import may_override, obstacles
-from webapp.review.verdicts import ADJUDICATORS, APPROVE, REASONS, SETTLED, verdict_of
+from webapp.review.verdicts import APPROVE, REASONS, SETTLED, verdict_of
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import hold_reference
 from webapp.trajectories.models import Trajectory

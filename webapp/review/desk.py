@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from synthesis.contracts import is_refusal
+from webapp.accounts.access import ADJUDICATORS
 from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
@@ -35,7 +36,7 @@ from webapp.review.places import linked_places
 from webapp.review.subjects import score_tag, subject_page, subject_title, tag_of
 from webapp.review.task_gate import UNAUDITED, may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
-from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
+from webapp.review.verdicts import REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.mutant_matrix import tell_mutants
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context
