@@ -1,4 +1,4 @@
-"""Who may do what: one rule on every view, by scope.
+"""Who may do what: one rule on every view, by scope, and what some roles may do beyond their scopes.
 
 A view without a rule is a fault that the route test finds. Scopes are those of API tokens, so that pages and
 endpoints speak of rights in the same words.
@@ -29,13 +29,30 @@ SCOPES: dict[str, frozenset[str]] = {
 
 SCOPE_WORDS = {
     "read": "look at everything",
-    "review": "judge and decide",
-    "synthesise": "import, run agents, start and stop jobs",
-    "train": "datasets and training jobs",
-    "worker": "take and report training work",
-    "admin": "people, endpoints, settings",
+    "review": "decide on items of queues, label themes, edit tasks and tools",
+    "synthesise": "import files, start batches, audits and agents, stop jobs",
+    "train": "make datasets, start training jobs, serve models",
+    "worker": "run training workers, set the limits of batches",
+    "admin": "manage users, LLM endpoints and webhooks",
 }
 """Every scope that a token may carry, in the order of the roles."""
+
+ADJUDICATORS = frozenset({Role.ADJUDICATOR, Role.ADMIN})
+QUEUE_EDITORS = frozenset({Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN})
+TREE_EDITORS = frozenset({Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN})
+ANNOTATING_ROLES = frozenset({Role.ANNOTATOR, Role.ADJUDICATOR})
+"""Roles whose work is a queue: their home begins with it."""
+CAPPED_ROLES = ANNOTATING_ROLES
+"""Roles that start batches within the limits that operators set, and ask no model without a cap."""
+UNCAPPED_ROLES = frozenset(role for role in Role if "synthesise" in SCOPES[role]) - CAPPED_ROLES
+
+POWERS: dict[str, tuple[frozenset[Role], str]] = {
+    "adjudicate": (ADJUDICATORS, "settle what others disagree on, undo their decisions, approve against a red audit"),
+    "edit_queues": (QUEUE_EDITORS, "make queues and labelling sessions, give items to people"),
+    "edit_tree": (TREE_EDITORS, "rename, move and merge labels of the taxonomy"),
+    "spend": (UNCAPPED_ROLES, "start batches beyond the limits on themes and cost"),
+}
+"""What some roles may do beyond their scopes: which roles, and in words."""
 
 View = Callable[..., Any]
 

@@ -12,8 +12,9 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
 from webapp.accounts import people, queries
-from webapp.accounts.access import SCOPES, access
-from webapp.accounts.models import Role, User
+from webapp.accounts.access import access
+from webapp.accounts.models import User
+from webapp.accounts.role_descriptions import describe_roles, list_rights
 from webapp.accounts.token_views import person
 from webapp.accounts.tokens import active_tokens, scopes_of
 from webapp.paging import keyset
@@ -23,8 +24,9 @@ def shown(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> Http
     row = get_object_or_404(User, pk=pk)
     context = {
         "person": row,
-        "rights": scopes_of(row),
-        "roles": [(role, label, ", ".join(sorted(SCOPES[role]))) for role, label in Role.choices],
+        "scopes_held": scopes_of(row),
+        "roles": describe_roles(),
+        "rights": list_rights(),
         "active_tokens": active_tokens(row).count(),
         "page": keyset(request, queries.tokens(row), size=20),
         **more,

@@ -11,9 +11,10 @@ from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.debug import sensitive_post_parameters
 from django.views.decorators.http import require_POST
 
-from webapp.accounts.access import SCOPES, access
+from webapp.accounts.access import access
 from webapp.accounts.forms import LoginForm, PasswordForm
 from webapp.accounts.login_brake import remember_browser, session_place
+from webapp.accounts.role_descriptions import describe_role
 from webapp.accounts.services import audit
 from webapp.colour_schemes import COLOUR_SCHEMES
 
@@ -50,9 +51,9 @@ def profile(request: HttpRequest) -> HttpResponse:
             update_session_auth_hash(request, form.save())
         messages.success(request, "Your password is changed. Other browsers are signed out.")
         return redirect("accounts:profile")
-    rights = sorted(SCOPES.get(getattr(request.user, "role", ""), frozenset()))
+    role = describe_role(request.user.role)  # type: ignore[union-attr]
     status = 422 if form.is_bound else 200
-    return render(request, "accounts/profile.html", {"form": form, "rights": rights}, status=status)
+    return render(request, "accounts/profile.html", {"form": form, "role": role}, status=status)
 
 
 @access("public")

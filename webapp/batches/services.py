@@ -14,7 +14,7 @@ from synthesis.formats.values import clean
 from synthesis.prompts.trial import checked_trials
 from synthesis.stages import ItemSpec, Pipeline
 from synthesis.themes.keys import theme_key, version_key
-from webapp.accounts.models import Role
+from webapp.accounts.access import CAPPED_ROLES
 from webapp.accounts.services import audit
 from webapp.batches.engine.barriers import go_on
 from webapp.batches.engine.cast import asks_nobody, is_scripted, require_models, unpriced_models, with_defaults
@@ -37,8 +37,6 @@ from webapp.environments.models import Version
 from webapp.environments.services import record_of
 from webapp.events.services import publish
 
-CAPPED_ROLES = (Role.ANNOTATOR, Role.ADJUDICATOR)
-"""Roles that launch within the limit that operators set."""
 RETRIED = (ItemState.FAILED, ItemState.REJECTED, ItemState.CANCELLED)
 STILL = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)
 

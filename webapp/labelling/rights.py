@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from webapp.accounts.access import may
+from webapp.accounts.access import ADJUDICATORS, may
 from webapp.errors import Conflict
 from webapp.labelling.models import LabelSession
 from webapp.review.queues import may_edit
-from webapp.review.verdicts import ADJUDICATORS
 
 
 def may_adjudicate(user: Any) -> bool:

@@ -15,7 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import ADJUDICATORS, access
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.htmx import wants_fragment
@@ -31,7 +31,7 @@ from webapp.review.judges.votes import shown_decisions, votes_on
 from webapp.review.models import QueueItem, ReviewDecision, ReviewKind, ReviewQueue
 from webapp.review.places import linked_places
 from webapp.review.subjects import locked_subject, subject_page, subject_title
-from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label
+from webapp.review.verdicts import REASONS, VERDICTS, reason_labels, verdict_label
 from webapp.scenarios.queries import find_task, tasks_in_order
 from webapp.scenarios.task_filters import read_filters
 

@@ -16,6 +16,7 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
+from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import acting
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
@@ -35,7 +36,7 @@ from webapp.review.models import (
 from webapp.review.places import require_place
 from webapp.review.subjects import locked_subject, tag_of
 from webapp.review.task_gate import may_override, obstacles
-from webapp.review.verdicts import ADJUDICATORS, APPROVE, REASONS, SETTLED, verdict_of
+from webapp.review.verdicts import APPROVE, REASONS, SETTLED, verdict_of
 from webapp.scenarios.models import ReviewState, Task, TaskRevision
 from webapp.scenarios.references import hold_reference
 from webapp.trajectories.models import Trajectory
@@ -147,6 +148,7 @@ def _written(
     if isinstance(subject, Task) and given.verdict == APPROVE and not gold:
         _require_approvable(user, subject, given)
     _undo_own(user, kind, subject.pk, revision)
+    seconds = given.seconds if assignment is None else max(assignment.seconds, given.seconds or 0.0) or None
     row = ReviewDecision.objects.create(
         **{kind: subject},
         revision=revision,
@@ -161,12 +163,12 @@ def _written(
         detail=given.detail,
         overrides=given.overrides,
         adjudicates=user.role in ADJUDICATORS and is_disputed(kind, subject.pk),
-        seconds=given.seconds,
+        seconds=seconds,
         gold_right=assignment.item.gold["verdict"] == given.verdict if gold and assignment is not None else None,
         group=group,
     )
     if assignment is not None:
-        close_assignment(assignment, given.seconds)
+        close_assignment(assignment, seconds)
     Draft.objects.filter(user=user, **subject_filter(kind, subject.pk)).delete()
     if not gold:
         settle(kind, subject)

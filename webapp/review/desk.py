@@ -14,6 +14,7 @@ from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
 from synthesis.contracts import is_refusal
+from webapp.accounts.access import ADJUDICATORS
 from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
@@ -35,7 +36,7 @@ from webapp.review.places import linked_places
 from webapp.review.subjects import score_tag, subject_page, subject_title, tag_of
 from webapp.review.task_gate import UNAUDITED, may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
-from webapp.review.verdicts import ADJUDICATORS, REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
+from webapp.review.verdicts import REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
 from webapp.scenarios.audits.mutant_matrix import tell_mutants
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context
@@ -214,7 +215,8 @@ def changed_context(user: Any, kind: str, subject: Any, seen: str, number: int) 
         environment, base = subject.version.environment, subject.source
         about = Q(tool__name=subject.name, tool__version__environment=environment)
         newest = Tool.objects.filter(version=environment.current_id, name=subject.name).first()
-        now = "a newer version of its environment" if environment.current_id != subject.version_id else ""
+        current = environment.current
+        now = f"version {current.number} of its environment" if current and current.pk != subject.version_id else ""
         made = part("Source", base, newest.source if newest is not None else "")
         parts = [(made.title, [(row.kind, row.text) for row in made.rows])] if made.rows and now else []
     else:
@@ -258,6 +260,7 @@ def queue_context(
         "queue": queue,
         "assignment": assignment,
         "lease_left": left,
+        "worked_seconds": int(assignment.seconds) if assignment is not None else 0,
         "others": others,
         "works_it": may_work(user, queue) and queue.is_open,
         "previous": previous,

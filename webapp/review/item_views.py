@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access
+from webapp.accounts.access import ADJUDICATORS, access
 from webapp.accounts.models import User
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.errors import Conflict, NotFound
@@ -24,7 +24,7 @@ from webapp.review.desk import panel_context, queue_context, subject_context
 from webapp.review.forms import SendForm
 from webapp.review.judges.votes import asks_several, votes_on
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewKind, ReviewQueue
-from webapp.review.verdicts import ADJUDICATORS, verdict_label
+from webapp.review.verdicts import verdict_label
 
 
 def next_address(user: Any, queue: ReviewQueue) -> str | None:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
-from webapp.accounts.access import SCOPES
+from webapp.accounts.access import ADJUDICATORS, QUEUE_EDITORS, SCOPES
 from webapp.accounts.models import Role, User
 from webapp.accounts.row_log import acting
 from webapp.errors import ChangedMeanwhile, Conflict, NotFound
@@ -33,7 +33,6 @@ from webapp.review.models import (
 )
 from webapp.review.queue_fill import ORDERS, Filled, chosen, count_items, fill
 from webapp.review.subjects import locked_subject
-from webapp.review.verdicts import ADJUDICATORS
 
 FILL_JOB = "fill_queue"
 AT_ONCE = 2_000
@@ -44,7 +43,6 @@ GUIDELINE_CHARS = 20_000
 LEASE_MINUTES = (1, 240)
 MOST_GOLD_SHARE = 0.5
 REVIEWERS = tuple(role for role in Role.values if "review" in SCOPES[role])
-EDITORS = frozenset({Role.ADJUDICATOR, Role.OPERATOR, Role.RESEARCHER, Role.ADMIN})
 """Who makes and changes queues."""
 
 
@@ -66,7 +64,7 @@ class QueueSettings:
 
 def may_edit(user: Any) -> bool:
     """Whether a person may make, change and close queues, and give items to others."""
-    return getattr(user, "role", "") in EDITORS
+    return getattr(user, "role", "") in QUEUE_EDITORS
 
 
 def require_editor(user: Any) -> None:

@@ -8,7 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access, may
+from webapp.accounts.access import ADJUDICATORS, access, may
 from webapp.errors import NotFound
 from webapp.htmx import wants_fragment
 from webapp.query_params import MOST_TEXT, Params
@@ -18,7 +18,6 @@ from webapp.review.desk import remarks_of
 from webapp.review.models import RemarkKind
 from webapp.review.places import linked_places
 from webapp.review.subjects import require_subject, subject_page
-from webapp.review.verdicts import ADJUDICATORS
 
 
 @access("read")

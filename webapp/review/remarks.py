@@ -8,12 +8,12 @@ from django.utils import timezone
 
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
+from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import acting
 from webapp.errors import Conflict, NotFound
 from webapp.review.models import Remark, RemarkKind, subject_filter
 from webapp.review.places import require_place
 from webapp.review.subjects import find_subject
-from webapp.review.verdicts import ADJUDICATORS
 
 TEXT_CHARS = 4_000
 LABEL_CHARS = 60

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from webapp.accounts.access import ADJUDICATORS
 from webapp.content_store import content_hash
-from webapp.review.verdicts import ADJUDICATORS, SETTLED
+from webapp.review.verdicts import SETTLED
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.models import AuditState, Task
 from webapp.scenarios.references import reference_of

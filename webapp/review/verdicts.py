@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from webapp.accounts.models import Role
 from webapp.review.models import ReviewKind
 from webapp.scenarios.models import ReviewState
-
-ADJUDICATORS = frozenset({Role.ADJUDICATOR, Role.ADMIN})
-"""Who settles what others disagree on, and may override a red audit."""
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from synthesis.errors import EnvariumError, InputError
 from synthesis.pipeline import PIPELINE
-from webapp.accounts.access import access, takes_bytes
+from webapp.accounts.access import CAPPED_ROLES, access, takes_bytes
 from webapp.batches import services
 from webapp.batches.beside_human_work import meet_human_work
 from webapp.batches.engine.cast import is_scripted, with_defaults
@@ -162,7 +162,7 @@ def _given(request: HttpRequest) -> dict[str, str]:
 
 def _limit(request: HttpRequest) -> Any:
     """The limits that hold for this person; None where none do."""
-    return services.limits() if getattr(request.user, "role", "") in services.CAPPED_ROLES else None
+    return services.limits() if getattr(request.user, "role", "") in CAPPED_ROLES else None
 
 
 def launch_batch(

@@ -9,10 +9,11 @@ from typing import Any
 
 from django.db.models import Max
 
+from webapp.accounts.access import ADJUDICATORS
 from webapp.review.assignments import may_work
 from webapp.review.decisions import verdict_from
 from webapp.review.models import ON_A_PLACE, Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind
-from webapp.review.verdicts import ADJUDICATORS, APPROVE, reason_labels, verdict_label
+from webapp.review.verdicts import APPROVE, reason_labels, verdict_label
 
 COMMENT_SHOWN = 200
 

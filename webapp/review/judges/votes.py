@@ -16,6 +16,7 @@ from synthesis.errors import InputError, LLMError, MalformedReply
 from synthesis.formats.values import clean
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore
+from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import acting
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.endpoints.connections import chat_with
@@ -36,7 +37,7 @@ from webapp.review.models import (
 )
 from webapp.review.queues import require_editor
 from webapp.review.subjects import locked_subject, subject_title, tag_of
-from webapp.review.verdicts import ADJUDICATORS, reason_labels, verdict_label
+from webapp.review.verdicts import reason_labels, verdict_label
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from webapp.accounts.models import Role
+from webapp.accounts.access import TREE_EDITORS
 from webapp.errors import Conflict
-
-RESHAPERS = frozenset({Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN})
 
 
 def may_reshape(user: Any) -> bool:
-    return getattr(user, "role", "") in RESHAPERS
+    return getattr(user, "role", "") in TREE_EDITORS
 
 
 def require_reshaper(user: Any) -> None:

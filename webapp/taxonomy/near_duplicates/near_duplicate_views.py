@@ -14,7 +14,7 @@ from synthesis.errors import InputError
 from synthesis.stages import StageSettings
 from synthesis.themes.dedupe import FLOOR
 from synthesis.themes.judged_groups import MOST_PAIRS
-from webapp.accounts.access import access
+from webapp.accounts.access import CAPPED_ROLES, access
 from webapp.endpoints.queries import choices
 from webapp.paging import keyset
 from webapp.query_params import Params
@@ -23,7 +23,7 @@ from webapp.taxonomy.forms import GroupingForm, ThemeForm
 from webapp.taxonomy.models import Decision, Theme, ThemeSource
 from webapp.taxonomy.near_duplicates import queries, services
 from webapp.taxonomy.near_duplicates.schemas import EXAMPLE
-from webapp.taxonomy.near_duplicates.services import HELD, MOST_ASKED, start_grouping
+from webapp.taxonomy.near_duplicates.services import MOST_ASKED, start_grouping
 from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_of_role
 from webapp.taxonomy.queries import first_level_names
 from webapp.taxonomy.theme_services import save_typed
@@ -68,7 +68,7 @@ def duplicates(request: HttpRequest) -> HttpResponse:
         "threshold": threshold,
         "floor": FLOOR,
         "models": choices(),
-        "judge": VECTORS_ALONE if getattr(request.user, "role", "") in HELD else judge_of_role(),
+        "judge": VECTORS_ALONE if getattr(request.user, "role", "") in CAPPED_ROLES else judge_of_role(),
         "most": MOST_ASKED,
         "any_themes": Theme.objects.exists(),
         "page": page,

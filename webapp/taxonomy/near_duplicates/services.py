@@ -15,7 +15,7 @@ from django.db import connection, transaction
 from synthesis.errors import InputError
 from synthesis.themes.dedupe import require_threshold
 from synthesis.themes.judged_groups import MOST_PAIRS
-from webapp.accounts.models import Role
+from webapp.accounts.access import CAPPED_ROLES
 from webapp.accounts.services import audit
 from webapp.endpoints.queries import find_choice
 from webapp.errors import Conflict
@@ -30,8 +30,6 @@ FOLD_LOCK = 7_305_103
 """Advisory lock of whoever folds, to the end of the transaction."""
 MOST_ASKED = 2_000
 """Pairs that a judge is asked about in one grouping, unless somebody says otherwise."""
-HELD: tuple[str, ...] = (Role.ANNOTATOR, Role.ADJUDICATOR)
-"""Roles that may spend within a batch's cap alone."""
 LATER = "Themes of it have been decided on since. Undo the later decisions first."
 
 
@@ -259,7 +257,7 @@ def start_grouping(
     if not 1 <= most <= MOST_PAIRS:
         raise InputError(f"A judge is asked about 1 to {MOST_PAIRS:,} pairs; {most:,} were asked for.")
     chosen = judge_named(judge, most)
-    if chosen is not None and chosen.name != SCRIPTED and getattr(user, "role", None) in HELD:
+    if chosen is not None and chosen.name != SCRIPTED and getattr(user, "role", None) in CAPPED_ROLES:
         raise InputError(
             f"{chosen.name} would be asked about up to {most:,} pairs, without a spend cap. Let likeness alone decide, "
             "or ask a researcher or an operator to start it."
