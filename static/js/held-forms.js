@@ -30,9 +30,10 @@
   function remove(storage, key) {
     try { storage.removeItem(key); } catch { /* private mode */ }
   }
-  /* A desk is the same whatever query led to it; a new object is prefilled by its query. */
+  /* A desk is the same whatever query led to it, and so is a form with data-held-any-query; a new object is prefilled by
+     its query. */
   function keyFor(form) {
-    const query = form.matches("[data-decide], [data-edit]") ? "" : location.search;
+    const query = form.matches("[data-decide], [data-edit], [data-held-any-query]") ? "" : location.search;
     return `${PREFIX}${user} ${location.pathname}${query} ${form.getAttribute("id") || form.getAttribute("action") || ""}`;
   }
 

@@ -95,7 +95,9 @@
     if (!bar) return;
     const all = boxes();
     const picked = all.filter((box) => box.checked);
+    const appears = bar.hidden && picked.length > 0;
     bar.hidden = !picked.length;
+    if (appears) document.activeElement.closest("tr")?.scrollIntoView({ block: "nearest" }); // the bar takes room from the rows
     const everyRow = Boolean(all.length) && picked.length === all.length;
     const offer = bar.querySelector("[data-pick-whole]");
     if (!offer || !everyRow) chooseWhole(bar, false);

@@ -1,4 +1,5 @@
-"""Every page, wide and light, narrow and dark: axe finds nothing, nothing scrolls sideways. Tab gets through."""
+"""Every page, wide and light, narrow and dark: axe finds nothing, nothing scrolls sideways, the console complains of
+nothing. Tab gets through."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from playwright.sync_api import Browser, BrowserContext, Page
 
 from tests.browser.checks import LOOKS, faults_of_look, look_at
 from tests.fixtures import pages_seed
+from tests.fixtures.visitors import complaints_of
 from tests.web.test_access import ROUTES, address, arguments  # noqa: F401  the fixture that gives routes their objects
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -116,6 +118,7 @@ def test_every_page_can_be_read_and_used(
     page.fill("[name=password]", pages_seed.PASSWORD)
     page.keyboard.press("Enter")
     page.wait_for_selector(".rail .brand")
+    complaints = complaints_of(page)
     found, looked = [], 0
     for name, url in list(pages(arguments).items())[half::HALVES]:
         if not is_page(context, url):
@@ -131,6 +134,8 @@ def test_every_page_can_be_read_and_used(
             where = f"{name} ({url}) at {width} px, {theme}"
             found += faults_of_look(page, where)
             found += keyboard_faults(page, where)
+        found += [f"{name} ({url}): the console says {words}" for words in complaints]
+        complaints.clear()
     context.close()
     assert not found, "\n".join(found)
     assert looked > 40

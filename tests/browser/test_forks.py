@@ -56,8 +56,12 @@ def test_a_fork_by_keys(live_site: str, chromium: Browser, monkeypatch: pytest.M
     expect(page.locator("#fork-answer")).to_be_visible()
     expect(page.locator("[name='arg.box_id']")).to_have_value("B-2")
     found += faults(page, "playground")
+    expect(page.locator(".checks-now summary")).to_contain_text("hold now")
+    page.locator("#fork-answer").fill("Her box is open, and")
     page.locator("[name='arg.box_id']").fill("B-1")
     page.keyboard.press("Control+Enter")
+    page.wait_for_url("**at=**")
+    expect(page.locator("#fork-answer")).to_have_value("Her box is open, and")  # it stays over a call
     expect(page.locator("#history-title")).to_contain_text("3")
     page.locator("#fork-answer").fill("Her box B-1 is open.")
     page.locator("h1").click()

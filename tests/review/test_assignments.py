@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection, transaction
+from django.test import Client
 from django.utils import timezone
 
 from tests.assessment.rows import saved
@@ -287,6 +288,8 @@ def test_the_queue_of_failing_tools_is_filled_when_somebody_looks_at_it_empty() 
     queues.refresh_if_old(queue)
     version = saved(8).version
     assert Tool.objects.filter(version=version, name="drop_row").exists()
-    queues.refresh_if_old(ReviewQueue.objects.get(pk=queue.pk))
+    viewer = Client()
+    viewer.force_login(seed.named("vera", "viewer"))
+    assert b'href="/review/%d/#items">1</a>' % queue.pk in viewer.get("/review/").content, "filled where it is listed"
     assert list(queue.items.values_list("tool__name", flat=True)) == ["drop_row"]
     assert queues.failing_tools_queue() == (queue, False)

@@ -70,6 +70,10 @@ def test_with_htmx_the_part_comes_back_filling_in() -> None:
     done = client.get(live)
     assert done.headers["HX-Trigger"] == "attempts-changed"
     assert "2 of 2 solved" in text(done)
+    assert "succeeded" not in text(done), "that is said of the job, and read as of the attempts"
+    beside = text(client.get(f"/trajectories/of-task/{task.pk}/", headers=PART))
+    assert '<i id="tab-attempts" hx-swap-oob="true">2</i>' in beside
+    assert '<span id="all-attempts" hx-swap-oob="true">2</span>' in beside
     assert Event.objects.filter(topic=f"job:{rollout.job_id}").exists()
 
 

@@ -67,6 +67,10 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     part = text(client.get(f"/trajectories/forks/{play.pk}/"))
     assert f"Fork of trajectory {parent.pk} at step 3" in part
     assert "Ada would like her box to be opened." in part
+    assert f'hx-get="/trajectories/forks/{play.pk}/checks/"' in markup(client.get(f"/trajectories/forks/{play.pk}/"))
+    now = text(client.get(f"/trajectories/forks/{play.pk}/checks/"))
+    assert "2 of 2 hold now" in now
+    assert "changed by the calls" in now, "the parent's call before the fork opened her box"
     ended = client.post(
         f"/trajectories/forks/{play.pk}/finish/", {"serial": play.serial, "answer": "Her box is open."}, follow=True
     )
@@ -75,6 +79,8 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
     assert "verified: 1." in said
     assert f"Fork of trajectory {parent.pk} at step 3 which earned 0" in said
     assert "in the place of 3 calls from test" in said
+    assert "verification" in said
+    assert "agent's LLM" not in said, "a person acted"
     assert "goes back to review" not in said, "nobody has decided on it"
     Task.objects.filter(pk=parent.task_id).update(review_state="approved")
     warned = text(client.get(f"/trajectories/{fork.pk}/"))
@@ -155,12 +161,18 @@ def test_a_policy_is_sent_from_a_step_by_the_form_and_an_older_revision_is_named
     page = markup(client.get(f"/trajectories/run/{parent.task_id}/?fork={parent.pk}&step=3"))
     assert f'name="fork" value="{parent.pk}"' in page
     assert "before step 3 again" in " ".join(re.sub(r"<[^>]+>", "", page).split())
+    assert "Open this rollout" not in page, "the parent's own rollout is none of this fork's"
+    assert "No policy has gone on from this step yet." in page
     form = {"who": "random", "attempts": 1, "calls": 3, "fork": parent.pk, "step": 3}
     started = client.post(f"/trajectories/run/{parent.task_id}/start/", form, follow=True)
     assert f"trajectory {parent.pk}, step 3" in text(started)
     rollout = Rollout.objects.latest("id")
     assert Spec.model_validate(rollout.spec).fork == ForkOf(trajectory=parent.pk, step=3)
-    assert only(rollout).parent_id == parent.pk
+    child = only(rollout)
+    assert child.parent_id == parent.pk
+    again = markup(client.get(f"/trajectories/run/{parent.task_id}/?fork={parent.pk}&step=3"))
+    assert again.count(f'href="/trajectories/compare/?ids={parent.pk},{child.pk}"') == 2
+    assert client.get(f"/trajectories/compare/?ids={parent.pk},{child.pk}").status_code == 200
     bad = client.post(f"/trajectories/run/{parent.task_id}/start/", form | {"step": 5})
     assert bad.status_code == 422
     assert "ended with the words of step 4" in text(bad)

@@ -11,7 +11,7 @@ from synthesis.stages import ItemSpec
 from synthesis.themes.keys import slug
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import BatchProduct
-from webapp.environments.models import Environment
+from webapp.environments.models import Environment, Version
 from webapp.scenarios.human_work import HumanWork, count_human_work
 
 
@@ -27,8 +27,9 @@ def meet_human_work(specs: Iterable[ItemSpec]) -> HumanWork:
             keys.add(spec.key)
     if not versions and not keys:
         return HumanWork()
-    rows = Environment.objects.filter(Q(versions__in=versions) | Q(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=keys))
-    return count_human_work(rows)
+    grown_on = Version.objects.filter(pk__in=versions).values("environment")  # a join would count each by its versions
+    made_again = Q(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=keys)
+    return count_human_work(Environment.objects.filter(Q(pk__in=grown_on) | made_again))
 
 
 def find_versions_beside(batch: int) -> QuerySet[BatchProduct]:

@@ -194,7 +194,7 @@ def keep_draft(
     """
     edit = _own(user, pk)
     if edit.serial != serial:
-        words = "This draft was changed in another tab since you opened it. What you typed was not kept."
+        words = "This draft was changed in another tab since you opened it, so it stays as that tab kept it."
         raise ChangedMeanwhile(words, facts={"serial": edit.serial})
     if why is not None and len(clean(why).strip()) > WHY_CHARS:
         raise InputError(f"The reason has {len(clean(why).strip()):,} characters; at most {WHY_CHARS:,} are kept.")

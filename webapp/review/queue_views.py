@@ -45,7 +45,12 @@ def listing(request: HttpRequest) -> HttpResponse:
     now = timezone.now()
     held = Assignment.objects.filter(user=user, state="held", expires_at__gt=now)
     items = ("item__task", "item__tool", "item__trajectory", "queue")
-    rows = [(queue, may_work(user, queue)) for queue in services.visible_queues(user)]
+    queues = list(services.visible_queues(user))
+    for queue in queues:
+        if queue.is_open and not queue.item_count:
+            services.refresh_if_old(queue)
+            queue.refresh_from_db()
+    rows = [(queue, may_work(user, queue)) for queue in queues]
     waiting = dict(
         QueueItem.objects.filter(state=ReviewItemState.DISPUTED).values_list("queue").annotate(n=Count("pk")).order_by()
     )

@@ -49,7 +49,7 @@ def export_all(request: HttpRequest) -> StreamingHttpResponse:
 @require_safe
 def of_task(request: HttpRequest, task_pk: int) -> HttpResponse:
     """The attempts at a task: a fragment for its page, and a page of its own."""
-    task = get_object_or_404(Task.objects.only("title", "current_id"), pk=task_pk)
+    task = get_object_or_404(Task.objects.only("title", "current_id", "trajectory_count"), pk=task_pk)
     page = keyset(request, trajectory_list.lines(Trajectory.objects.filter(task=task)), size=25)
     tell_reasons(page.rows)
     shows = {column.name for column in trajectory_list.TRAJECTORIES.columns} - {"task", "environment", "recorded"}

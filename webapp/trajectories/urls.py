@@ -25,6 +25,7 @@ urlpatterns: list[URLPattern] = [
     path("rollouts/<int:pk>/cancel/", rollouts.cancel, name="rollout_cancel"),
     path("rollouts/<int:pk>/retry/", rollouts.retry, name="rollout_retry"),
     path("forks/<int:pk>/", forks.by_hand, name="by_hand"),
+    path("forks/<int:pk>/checks/", forks.by_hand_checks, name="by_hand_checks"),
     path("forks/<int:pk>/finish/", forks.by_hand_finish, name="by_hand_finish"),
     path("<int:pk>/fork/", forks.choose, name="fork"),
     path("<int:pk>/fork/by-hand/", forks.begin, name="fork_begin"),

@@ -12,13 +12,16 @@ from django.core.management import call_command
 from django.test import Client
 
 from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.stages import ItemSpec
 from tests.batches.support import SMALL, make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer
+from tests.fixtures import pages_seed
 from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.rollouts_web.support import endpoint_at, person
 from webapp.accounts.models import AuditEntry, User
 from webapp.batches import services
 from webapp.batches.beside_human_work import find_revisions_beside, find_versions_beside, meet_human_work
+from webapp.batches.engine.products import SOURCE
 from webapp.batches.engine.theme_source import of_environments
 from webapp.batches.launch import choice
 from webapp.batches.models import Batch, BatchProduct
@@ -147,6 +150,14 @@ def test_one_act_adopts_a_version_or_a_revision_and_the_log_tells_who_did() -> N
     other = made.again()
     assert made.environment.current_id == version.pk, "what a person chose stays as what a person made does"
     assert not find_versions_beside(other.pk).exists()
+
+
+def test_an_edited_program_counts_once_however_many_versions_it_has() -> None:
+    environment = pages_seed.environment(key="one", current_by=person("operator"))
+    pages_seed.add_version(environment, 2)
+    Environment.objects.update(source=SOURCE)
+    assert meet_human_work([ItemSpec(key="one")]).words == "1 edited program"
+    assert meet_human_work([ItemSpec(version=environment.current_id), ItemSpec(key="two")]).words == "1 edited program"
 
 
 def test_without_human_work_a_clone_updates_as_before_and_a_page_says_nothing_of_it(sandbox: Sandbox) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 from urllib.parse import urlencode
 
 from django.contrib import messages
@@ -13,6 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
+from synthesis.runtime import default_sandbox
 from webapp.accounts.access import access, may
 from webapp.accounts.services import audit
 from webapp.errors import NotFound
@@ -21,7 +23,7 @@ from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground.playground_views import said
-from webapp.trajectories.forks import outcomes, page, services
+from webapp.trajectories.forks import checks_now, outcomes, page, services
 from webapp.trajectories.forks.pair import pair_of
 from webapp.trajectories.models import PlaygroundFork, Trajectory
 from webapp.trajectories.replay import panels
@@ -86,6 +88,21 @@ def by_hand(request: HttpRequest, pk: int) -> HttpResponse:
     context = page.of_playground(fork.playground, fork, request.user)
     name = "trajectories/forks/part.html" if wants_fragment(request) else "trajectories/forks/by_hand.html"
     return render(request, name, context)
+
+
+@access("review")
+@require_safe
+@never_cache
+def by_hand_checks(request: HttpRequest, pk: int) -> HttpResponse:
+    """The part of a fork's page that says what the checks make of the state now."""
+    play = get_object_or_404(Playground.objects.select_related("start").defer("start__body"), pk=pk, user=request.user)
+    context: dict[str, Any] = {"problem": ""}
+    try:
+        found = checks_now.evaluate_checks(default_sandbox(), play, find_fork(pk))
+        context |= {"found": found, "summary": checks_now.summarise_checks(found)}
+    except EnvariumError as error:
+        context["problem"] = said(error)
+    return render(request, "trajectories/forks/checks_now.html", context)
 
 
 @access("review")

@@ -96,16 +96,29 @@ def shares_context(trajectory: Trajectory) -> dict[str, Any]:
 
 
 def shares(trajectory: Trajectory) -> list[Share]:
-    """The time split; empty where it was not measured."""
-    seconds = [getattr(trajectory, column) for column, _, _ in PARTS]
-    whole = sum(duration for duration in seconds if duration)
+    """The time split; empty where it was not measured. What a person thinks before a call is measured nowhere."""
+    parts = [part for part in PARTS if part[0] not in _unmeasured(trajectory)]
+    seconds = [getattr(trajectory, column) or 0.0 for column, _, _ in parts]
+    whole = sum(seconds)
     if not whole:
         return []
     split, start = [], 0.0
-    for (column, name, what), duration in zip(PARTS, seconds, strict=True):
-        if column == "user_s" and not trajectory.conversational:
-            continue
-        part = 100 * (duration or 0.0) / whole
-        split.append(Share(column.removesuffix("_s"), name, what, duration or 0.0, round(start, 3), round(part, 3)))
+    for (column, name, what), duration in zip(parts, seconds, strict=True):
+        if column == "agent_s" and not _asked_model(trajectory.provenance):
+            name = "policy"
+        part = 100 * duration / whole
+        split.append(Share(column.removesuffix("_s"), name, what, duration, round(start, 3), round(part, 3)))
         start += part
     return split
+
+
+def _unmeasured(trajectory: Trajectory) -> set[str]:
+    """Columns that say nothing of this attempt: nobody played the user, or a person acted and no model."""
+    columns = set() if trajectory.conversational else {"user_s"}
+    return columns | {"agent_s"} if trajectory.provenance.get("by_hand") else columns
+
+
+def _asked_model(provenance: dict[str, Any]) -> bool:
+    """Whether a model was asked for turns; also if nothing is known of it, as while an attempt goes on."""
+    usage = provenance.get("usage")
+    return usage is None or bool(usage.get("requests"))

@@ -9,12 +9,16 @@ from django.db.models import QuerySet
 
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
+from webapp.trajectories.rollouts.spec import ForkOf
+from webapp.trajectories.side_by_side.queries import MOST as MOST_COMPARED
 from webapp.trajectories.totals import is_scored
 
 COLUMNS = (
     "live", "outcome", "reward", "passed", "total", "step_count", "call_count", "error_count", "note", "user_error",
     "environment_s", "agent_s", "user_s", "verification_s", "created_at",
 )  # fmt: skip
+MOST_SEARCHED = 200
+"""What a rollout goes on from stands in its specification, which the database does not search."""
 ENDINGS = {
     "infra_error": "lost to the infrastructure",
     "agent_error": "ended by the agent's errors",
@@ -53,6 +57,12 @@ class Summary:
         return [(name, count) for name, count in self.outcomes if name != "solved"]
 
     @property
+    def compared(self) -> list[int]:
+        """The first trajectories that a comparison has room for beside their parent."""
+        ended = [line.trajectory.pk for line in self.lines if line.trajectory and line.trajectory.outcome]
+        return ended[: MOST_COMPARED - 1]
+
+    @property
     def share(self) -> float | None:
         return self.solved / self.scored if self.scored else None
 
@@ -82,6 +92,12 @@ def attempts(rollout: Rollout) -> QuerySet[RolloutAttempt]:
 def rollouts_of(task_id: int, count: int = 6) -> list[Rollout]:
     """The newest rollouts of a task with their jobs."""
     return list(rows().filter(task_id=task_id).order_by("-id")[:count])
+
+
+def rollouts_of_fork(task_id: int, fork: ForkOf, count: int = 6) -> list[Rollout]:
+    """Those of a task's newest rollouts that go on from a step of a trajectory."""
+    newest = rows().filter(task_id=task_id).order_by("-id")[:MOST_SEARCHED]
+    return [row for row in newest if row.spec.get("fork") == fork.model_dump()][:count]
 
 
 def rows() -> QuerySet[Rollout]:

@@ -9,6 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
+from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from synthesis.rollout.plan import CONVERSATION_TURNS, TURNS
@@ -22,6 +23,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts import queries, services
 from webapp.trajectories.rollouts.forms import run_form
+from webapp.trajectories.rollouts.spec import ForkOf
 
 
 def find_task(pk: int) -> Task:
@@ -56,7 +58,7 @@ def part_context(
 ) -> dict[str, Any]:
     """The form, the newest rollout in full and the ones before it."""
     form, about = run_form(task, data, fork)
-    known = queries.rollouts_of(task.pk)
+    known = _known_rollouts(task.pk, about["fork"])
     context: dict[str, Any] = {
         "task": task,
         "form": form,
@@ -73,6 +75,17 @@ def part_context(
             body["fork"] = {"trajectory": about["fork"]["fork"], "step": about["fork"]["step"]}
         context["copy_as"] = api_call(request, "POST", "api:create_rollout", args=(task.pk,), body=body)
     return context
+
+
+def _known_rollouts(task_pk: int, fork: dict[str, Any] | None) -> list[Rollout]:
+    """The rollouts that the form's page shows: of a task, or of the fork that the form starts."""
+    if fork is None:
+        return queries.rollouts_of(task_pk)
+    try:
+        start = ForkOf(trajectory=fork["fork"], step=fork["step"])
+    except ValidationError:
+        return []
+    return queries.rollouts_of_fork(task_pk, start)
 
 
 @access("read")

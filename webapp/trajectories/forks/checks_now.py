@@ -1,0 +1,76 @@
+"""What the checks of its task say of a fork by hand while a person still acts in it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from synthesis.assessment.bounded_checks import CheckBound
+from synthesis.contracts import State, Verdict
+from synthesis.runtime import Sandbox
+from synthesis.verifiers.checks import trace
+from webapp.errors import Refusal
+from webapp.scenarios.models import Playground
+from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.services import check_sources
+from webapp.templatetags.show import NOTHING
+from webapp.trajectories.matrix import BYTES_AT_ONCE, CELLS_AT_ONCE, NOT_PASSED, PASSED, RAISED, UNCERTAIN, cell
+from webapp.trajectories.models import PlaygroundFork
+from webapp.trajectories.replay.matrix_grid import NO_ANSWER, Label
+from webapp.trajectories.replay.queries import labels
+
+WORDS = {
+    PASSED: ("✓", "holds"),
+    NOT_PASSED: ("·", "does not hold"),
+    RAISED: ("!", "raises"),
+    UNCERTAIN: ("?", "uncertain"),
+    NO_ANSWER: (NOTHING, "no answer yet"),
+}
+
+
+@dataclass(frozen=True)
+class CheckNow:
+    """A check, what it says of the state now, and whether calls since the start changed that."""
+
+    label: Label
+    value: int
+    changed: bool
+
+    @property
+    def sign(self) -> str:
+        return WORDS[self.value][0]
+
+    @property
+    def says(self) -> str:
+        return WORDS[self.value][1]
+
+
+def evaluate_checks(sandbox: Sandbox, playground: Playground, fork: PlaygroundFork) -> list[CheckNow]:
+    """Run the checks on the start and on the state now. Those that read the answer wait for it.
+
+    Raises Refusal (too large to do while a person waits) and what the sandbox raises.
+    """
+    revision = fork.parent.attempted
+    sources = check_sources(revision)
+    start: State = cached_state(playground.start_id) if playground.start_id else {}
+    size = playground.start.size if playground.start else 0
+    if 2 * len(sources) > CELLS_AT_ONCE or 2 * size > BYTES_AT_ONCE:
+        raise Refusal("The state is too large to run the checks after every call. They run when the fork is finished.")
+    made = playground.calls.filter(change_count__gt=0).order_by("index").values_list("patch", flat=True)
+    patch = [operation for one in made for operation in one]
+    rows = trace(sandbox, sources, start, [patch] if patch else [], answer="", over=CheckBound())
+    return [_read_check(label, row) for label, row in zip(labels(fork.parent), rows, strict=True)]
+
+
+def _read_check(label: Label, row: Sequence[Verdict]) -> CheckNow:
+    if label.reads_answer:
+        return CheckNow(label, NO_ANSWER, False)
+    before, now = cell(row[0]), cell(row[-1])
+    return CheckNow(label, now, before != now)
+
+
+def summarise_checks(found: Sequence[CheckNow]) -> str:
+    """How many hold now, of those that can be told."""
+    waiting = sum(check.value == NO_ANSWER for check in found)
+    words = f"{sum(check.value == PASSED for check in found):,} of {len(found) - waiting:,} hold now"
+    return f"{words}, {waiting:,} without an answer yet" if waiting else words
