@@ -19,6 +19,8 @@ from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.text_search.matches import with_words
+from webapp.trajectories.text_search.words import WordQuery, read_words
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
 REJECTED = ("yes", "no", "solver")
@@ -98,6 +100,8 @@ class Filters:
     order: str = "-id"
     problems: tuple[str, ...] = ()
     ids: tuple[int, ...] = ()
+    q: str = ""
+    """Words of their text, all of which they have."""
     day: str = ""
     """When they were made, in UTC: 2026-01-31."""
     leave_out: str = ""
@@ -106,8 +110,13 @@ class Filters:
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
-        linked = (self.rejected, self.ids, self.day, self.leave_out)
+        linked = (self.rejected, self.ids, self.day, self.leave_out, self.q)
         return any(chosen) or any(linked) or self.low is not None or self.high is not None
+
+    @property
+    def words(self) -> WordQuery:
+        """What of `q` is searched for; empty if `q` has no letter and no digit."""
+        return read_words(self.q)
 
     @property
     def environment_row(self) -> Environment | None:
@@ -122,6 +131,7 @@ def read_filters(query: QueryDict) -> Filters:
     """The filters that an address names; what cannot be understood is left out and said."""
     params = Params(query)
     filters = Filters(
+        q=params.text("q", strip=True),
         outcome=params.choice("outcome", OUTCOMES),
         replay=params.choice("replay", ReplayState.values),
         environment=params.id("environment"),
@@ -144,7 +154,8 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
     """The filters as a form above the list."""
     outcomes = [(name, "not scored" if name == "none" else name) for name in OUTCOMES]
     fields = {
-        "outcome": filter_bar.select("Outcome", outcomes, keyed="Filter"),
+        "q": filter_bar.search("Words of the text", keyed="Search"),
+        "outcome": filter_bar.select("Outcome", outcomes),
         "replay": filter_bar.select("Replay", ReplayState.values),
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
@@ -220,7 +231,7 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(environment__isnull=False).exclude(environment__source=filters.leave_out)
     if filters.order.lstrip("-") == "reward":
         rows = rows.filter(reward__isnull=False)
-    return rows
+    return with_words(rows, filters.q) if filters.q else rows
 
 
 def _made_on(day: date) -> dict[str, Any]:
