@@ -19,7 +19,7 @@ from webapp.review.models import ReviewQueue
 from webapp.review.queue_fill import chosen
 from webapp.trajectories.export.spec import selection_of
 from webapp.trajectories.models import Step, Trajectory, TrajectoryText
-from webapp.trajectories.text_search import filling, matches
+from webapp.trajectories.text_search import matches, older_texts
 from webapp.trajectories.text_search.text_rows import TextWords, write_text
 from webapp.trajectories.text_search.words import read_words, split_words, value_text
 from webapp.trajectories.trajectory_list import read_filters, rows_of
@@ -77,7 +77,13 @@ def test_a_value_gives_its_keys_texts_and_numbers_without_escapes() -> None:
 def test_each_text_of_a_run_is_searched() -> None:
     run, other = indexed(), indexed("other")
     Step.objects.filter(trajectory=run, index=2).update(
-        reasoning="zebra", content="okapi", tool="tapir_call", arguments={"lemur": 7}, result=["gecko"], recorded="ibex", matches=False
+        reasoning="zebra",
+        content="okapi",
+        tool="tapir_call",
+        arguments={"lemur": 7},
+        result=["gecko"],
+        recorded="ibex",
+        matches=False,
     )
     write_text(run)
     for word in ("zebra", "OKAPI", "tapir_call", "lemur", "gecko", "ibex", "okapi zebra"):
@@ -103,7 +109,9 @@ def test_many_matches_are_filtered_by_the_database_and_the_index_is_used(monkeyp
     assert read_whole == 0
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
-        cursor.execute("EXPLAIN SELECT trajectory_id FROM trajectories_trajectorytext WHERE words @@ 'thursday'::tsquery")
+        cursor.execute(
+            "EXPLAIN SELECT trajectory_id FROM trajectories_trajectorytext WHERE words @@ 'thursday'::tsquery"
+        )
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "Bitmap Index Scan on trajectory_words" in plan
 
@@ -172,14 +180,12 @@ def test_the_palette_finds_text_and_leads_to_the_step(ada: Client) -> None:
     assert "<img src=x" not in page
 
 
-def test_older_trajectories_are_filled_in_after_an_interruption(
-    ada: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_older_trajectories_are_filled_in_after_an_interruption(ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [replay_seed.make(replay_seed.ordinary(f"old {number}")) for number in range(5)]
     live = replay_seed.make(replay_seed.ordinary("live", live=True))
     job = Job.objects.create(kind=matches.KIND, queue="sandbox", title="Words")
     assert "still being indexed" in ada.get("/trajectories/?q=thursday").content.decode()
-    monkeypatch.setattr(filling, "BATCH", 2)
+    monkeypatch.setattr(older_texts, "BATCH", 2)
     context = context_of(job)
     beats = iter([None, None, RuntimeError("killed")])
 

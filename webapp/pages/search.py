@@ -1,7 +1,8 @@
 """Search over everything by words: environments, tools, tasks, trajectories, batches, jobs, themes and pages.
 
 A word of three letters or more is found anywhere in a name or text (trigram indexes); shorter ones match pages and
-commands alone, a number what has it. Trajectories are found by whole words of all that was said and done in them. Every kind reads a bounded number of rows and is ranked here.
+commands alone, a number what has it. Trajectories are found by whole words of all that was said and done in them.
+Every kind reads a bounded number of rows and is ranked here.
 """
 
 from __future__ import annotations

@@ -25,8 +25,8 @@ from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
-from webapp.trajectories.text_search.filling import fill_missing
 from webapp.trajectories.text_search.matches import KIND as FILLING
+from webapp.trajectories.text_search.older_texts import fill_missing
 from webapp.uploads import drop_uploads, limit_bytes, require_records, require_success, upload_bytes
 
 

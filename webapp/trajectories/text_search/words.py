@@ -16,9 +16,14 @@ MOST_WORDS = 12
 PREFIX_FROM = 3
 """From so many letters on, the last word of a query also finds words that begin with it."""
 
-INVISIBLE = "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+INVISIBLE = (
+    "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+)
 """Characters that take no room: a word is the same with them and without."""
-IDEOGRAPHS = "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+IDEOGRAPHS = (
+    "\u2e80-\u2fdf\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
 """Chinese and Japanese characters: their texts have no spaces between words, so each is a word of its own."""
 _LETTER = f"(?:(?![{IDEOGRAPHS}])[^\\W_])"
 _WORD = re.compile(f"[{IDEOGRAPHS}]|{_LETTER}+")
