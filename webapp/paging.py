@@ -157,20 +157,27 @@ def count_rows(rows: QuerySet[Any], *, estimates: bool = True) -> RowCount:
 
 
 def keyset(
-    request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: int = PAGE_SIZE, *, estimates: bool = True
+    request: HttpRequest,
+    rows: QuerySet[Any],
+    order: str = "-id",
+    size: int = PAGE_SIZE,
+    *,
+    known: RowCount | None = None,
+    estimates: bool = True,
 ) -> Page:
     """The page that `?after=`, `?before=` or `?last=1` names. A cursor that cannot be read gives the first page.
 
-    `estimates` is whether the planner's estimate of the number of rows is worth showing.
+    `known` is how many rows there are, if that need not be counted; `estimates` is whether the planner's estimate of
+    the number of rows is worth showing.
     """
     params = Params(request.GET)
     last = params.flag("last")
     backward = last or ("before" in request.GET and "after" not in request.GET)
     cursor = None if last else decode(params.text("before" if backward else "after", CURSOR_CHARS))
     backward = last or (backward and cursor is not None)
-    count = count_rows(rows, estimates=estimates) if last else None
+    count = known or (count_rows(rows, estimates=estimates) if last else None)
     # The last page holds what is left after full ones, so that its rows are those that "next" leads to.
-    taken = (count.number % size or size) if count and count.exact else size
+    taken = (count.number % size or size) if last and count and count.exact else size
     try:
         fetched = list(window(rows, order, cursor, backward)[: taken + 1])
     except (ValueError, OverflowError, ValidationError):  # a cursor of another sort order

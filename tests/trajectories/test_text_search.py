@@ -12,6 +12,7 @@ from django.test import Client
 
 from tests.fixtures import pages_seed, replay_seed
 from tests.importing.test_importer import context_of
+from tests.trajectories_pages.test_list import copies
 from webapp.jobs.models import Job
 from webapp.jobs.registry import KINDS
 from webapp.pages.search import read_query, search
@@ -101,7 +102,10 @@ def test_each_text_of_a_run_is_searched() -> None:
 def test_many_matches_are_filtered_by_the_database_and_the_index_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = [indexed(f"run {number}") for number in range(3)]
     monkeypatch.setattr(matches, "FEW", 1)
+    assert found("thursday") == sorted(run.pk for run in runs)
+    monkeypatch.setattr(matches, "MANY", 2)
     before = scans()
+    assert len(rows_of(read_filters(asked("thursday")))) == 3
     assert found("thursday") == sorted(run.pk for run in runs)
     assert rows_of(read_filters(QueryDict("q=thursday&policy=none-of-them"))).count() == 0
     used, read_whole = (after - was for after, was in zip(scans(), before, strict=True))
@@ -114,6 +118,24 @@ def test_many_matches_are_filtered_by_the_database_and_the_index_is_used(monkeyp
         )
         plan = "\n".join(line for (line,) in cursor.fetchall())
     assert "Bitmap Index Scan on trajectory_words" in plan
+
+
+def test_pages_of_many_matches_are_whole_and_counted(ada: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = indexed()
+    copies(run, 119)
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "INSERT INTO trajectories_trajectorytext SELECT id, (SELECT words FROM trajectories_trajectorytext) "
+            "FROM trajectories_trajectory WHERE id <> %s",
+            [run.pk],
+        )
+    monkeypatch.setattr(matches, "FEW", 1)
+    monkeypatch.setattr(matches, "MANY", 2)
+    first = ada.get("/trajectories/?q=thursday").context["page"]
+    assert first.words == "1\u201350 of 120"
+    assert len(ada.get(first.after).context["page"].rows) == 50
+    assert len(ada.get(first.last).context["page"].rows) == 20
+    assert ada.get("/trajectories/?q=thursday&outcome=failed").context["page"].words == "1\u201350 of 120"
 
 
 def scans() -> tuple[int, int]:

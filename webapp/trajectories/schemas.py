@@ -21,8 +21,9 @@ OutcomeName = Literal[
     "solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none"
 ]
 Q_HELP = (
-    "Words that the instruction, the answer or the steps have: all of them, in any case and order; of three letters or "
-    "more, the last one is also the beginning of a word. A text without a letter or digit chooses nothing."
+    "Words that the instruction, the answer or the steps have: all of them, in any case and order. A last word of "
+    "three letters or more that no trajectory has is taken as the beginning of one. A text without a letter or digit "
+    "chooses nothing."
 )
 ReplayName = Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here", "no_environment"]
 

@@ -16,6 +16,7 @@ from django.urls import reverse
 from webapp.environments.models import Environment
 from webapp.forms import filter_bar
 from webapp.lists.columns import Column, RowList
+from webapp.paging import RowCount
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
@@ -200,6 +201,20 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
 
 
 def rows_of(filters: Filters) -> QuerySet[Trajectory]:
+    return counted_rows(filters)[0]
+
+
+def counted_rows(filters: Filters) -> tuple[QuerySet[Trajectory], RowCount | None]:
+    """The rows that the filters leave, and how many they are if that is known already."""
+    rows = _rows_without_words(filters)
+    if not filters.q:
+        return rows, None
+    alone = not replace(filters, q="").any and filters.order.lstrip("-") == "id"
+    found, total = with_words(rows, filters.q, alone=alone)
+    return found, RowCount(total) if alone else None
+
+
+def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
     rows = Trajectory.objects.all()
     if filters.outcome:
         rows = rows.filter(outcome="" if filters.outcome == "none" else filters.outcome)
@@ -231,7 +246,7 @@ def rows_of(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(environment__isnull=False).exclude(environment__source=filters.leave_out)
     if filters.order.lstrip("-") == "reward":
         rows = rows.filter(reward__isnull=False)
-    return with_words(rows, filters.q) if filters.q else rows
+    return rows
 
 
 def _made_on(day: date) -> dict[str, Any]:

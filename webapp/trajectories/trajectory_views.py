@@ -26,8 +26,8 @@ from webapp.trajectories.text_search.snippets import tell_found
 def index(request: HttpRequest) -> HttpResponse:
     params = Params(request.GET)
     filters = trajectory_list.read_filters(request.GET)
-    rows = trajectory_list.lines(trajectory_list.rows_of(filters))
-    page = keyset(request, rows, filters.order, estimates=not filters.q)
+    rows, count = trajectory_list.counted_rows(filters)
+    page = keyset(request, trajectory_list.lines(rows), filters.order, known=count, estimates=not filters.q)
     tell_reasons(page.rows)
     if filters.q:
         tell_found(page.rows, filters.words)

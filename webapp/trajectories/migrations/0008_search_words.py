@@ -11,9 +11,9 @@ STORAGE = """
 
 # To read every row costs far more than the planner believes, because the words are stored apart from the rows.
 FUNCTION = """
-    CREATE FUNCTION trajectories_with_words(wanted tsquery) RETURNS SETOF bigint
-    LANGUAGE sql STABLE ROWS 20000 SET enable_seqscan = off
-    AS 'SELECT trajectory_id FROM trajectories_trajectorytext WHERE words @@ wanted';
+    CREATE FUNCTION trajectories_with_words(wanted tsquery) RETURNS bigint[]
+    LANGUAGE sql STABLE SET enable_seqscan = off
+    AS $$SELECT coalesce(array_agg(trajectory_id), '{}') FROM trajectories_trajectorytext WHERE words @@ wanted$$;
 """
 NO_FUNCTION = "DROP FUNCTION trajectories_with_words(tsquery)"
 

@@ -14,7 +14,7 @@ MOST_CHARS = 64
 MOST_WORDS = 12
 """A query takes so many words; further ones are ignored."""
 PREFIX_FROM = 3
-"""From so many letters on, the last word of a query also finds words that begin with it."""
+"""From so many letters on, the last word of a query is the beginning of a word if no trajectory has it as a whole."""
 
 INVISIBLE = (
     "\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180e\u200b-\u200f\u202a-\u202e"
@@ -50,7 +50,10 @@ _cached_words = lru_cache(maxsize=4_096)(split_words)
 
 @dataclass(frozen=True)
 class WordQuery:
-    """Words that a trajectory must have, all of them. `prefix` is the beginning of one more word, or empty."""
+    """Words that a trajectory must have, all of them. `prefix` is the beginning of one more word, or empty.
+
+    Beginnings cost more than words, because the database collects what each word of that beginning stands in.
+    """
 
     words: tuple[str, ...] = ()
     prefix: str = ""
@@ -63,6 +66,11 @@ class WordQuery:
         """The query in the syntax of PostgreSQL. A word consists of letters and digits, so that quotes suffice."""
         parts = [f"'{word}'" for word in self.words] + ([f"'{self.prefix}':*"] if self.prefix else [])
         return " & ".join(parts)
+
+    @property
+    def whole(self) -> WordQuery:
+        """The query with its last word as a whole word instead of a beginning."""
+        return WordQuery((*self.words, self.prefix)) if self.prefix else self
 
     def marks(self, run: str) -> set[str]:
         """Which words of the query a run of characters makes; the prefix stands for itself."""
