@@ -26,14 +26,17 @@ CURSORS = ("after", "before", "last", "at")
 
 @dataclass(frozen=True)
 class RowCount:
-    """How many rows a list has; an estimate of the planner where `exact` is false."""
+    """How many rows a list has. If it is not `exact`, the number is an estimate of the planner, or just the `least`."""
 
     number: int
     exact: bool = True
+    least: bool = False
 
     @property
     def words(self) -> str:
-        return f"{self.number:,}" if self.exact else f"about {_rounded(self.number):,}"
+        if self.exact:
+            return f"{self.number:,}"
+        return f"more than {self.number:,}" if self.least else f"about {_rounded(self.number):,}"
 
 
 @dataclass(frozen=True)
@@ -134,12 +137,17 @@ def link(request: HttpRequest, **changes: str) -> str:
     return f"{request.path}?{parameters.urlencode()}" if parameters else request.path
 
 
-def count_rows(rows: QuerySet[Any]) -> RowCount:
-    """How many rows there are: counted to `COUNTED_TO`, else as PostgreSQL's planner estimates."""
+def count_rows(rows: QuerySet[Any], *, estimates: bool = True) -> RowCount:
+    """How many rows there are: counted to `COUNTED_TO`, else as PostgreSQL's planner estimates.
+
+    Without `estimates`, for rows of which the planner knows nothing, it is only said that there are more.
+    """
     bare = rows.order_by().values("pk")
     number = bare[: COUNTED_TO + 1].count()
     if number <= COUNTED_TO:
         return RowCount(number)
+    if not estimates:
+        return RowCount(COUNTED_TO, exact=False, least=True)
     sql, parameters = bare.query.sql_with_params()
     with connections[rows.db].cursor() as cursor:
         cursor.execute(f"EXPLAIN (FORMAT JSON) {sql}", parameters)
@@ -148,16 +156,28 @@ def count_rows(rows: QuerySet[Any]) -> RowCount:
     return RowCount(max(number, estimate), exact=False)
 
 
-def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: int = PAGE_SIZE) -> Page:
-    """The page that `?after=`, `?before=` or `?last=1` names. A cursor that cannot be read gives the first page."""
+def keyset(
+    request: HttpRequest,
+    rows: QuerySet[Any],
+    order: str = "-id",
+    size: int = PAGE_SIZE,
+    *,
+    known: RowCount | None = None,
+    estimates: bool = True,
+) -> Page:
+    """The page that `?after=`, `?before=` or `?last=1` names. A cursor that cannot be read gives the first page.
+
+    `known` is how many rows there are, if that need not be counted; `estimates` is whether the planner's estimate of
+    the number of rows is worth showing.
+    """
     params = Params(request.GET)
     last = params.flag("last")
     backward = last or ("before" in request.GET and "after" not in request.GET)
     cursor = None if last else decode(params.text("before" if backward else "after", CURSOR_CHARS))
     backward = last or (backward and cursor is not None)
-    count = count_rows(rows) if last else None
+    count = known or (count_rows(rows, estimates=estimates) if last else None)
     # The last page holds what is left after full ones, so that its rows are those that "next" leads to.
-    taken = (count.number % size or size) if count and count.exact else size
+    taken = (count.number % size or size) if last and count and count.exact else size
     try:
         fetched = list(window(rows, order, cursor, backward)[: taken + 1])
     except (ValueError, OverflowError, ValidationError):  # a cursor of another sort order
@@ -170,7 +190,8 @@ def keyset(request: HttpRequest, rows: QuerySet[Any], order: str = "-id", size: 
     has_after = bool(fetched) and (more or backward) and not last
     has_before = bool(fetched) and (more if backward else cursor is not None)
     if count is None:
-        count = count_rows(rows) if has_after or has_before else RowCount(len(fetched))
+        more_pages = has_after or has_before
+        count = count_rows(rows, estimates=estimates) if more_pages else RowCount(len(fetched))
     start = _start(params, count, len(fetched), cursor is None, last)
     before, after = (start - size if start else None), (start + len(fetched) if start else None)
     return Page(

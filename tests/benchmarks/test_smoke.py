@@ -55,7 +55,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
-    "pages": ("--small --rounds 1 --only dataset", {"pages", "worst", "p50_ms", "p95_ms", "queries"}),
+    "pages": (
+        "--small --rounds 1 --only 'a rare word'",
+        {"pages", "worst", "p50_ms", "p95_ms", "queries", "text_search_p95_ms", "treemap_ms"},
+    ),
     "prompt_tokens": (
         "--data tests/benchmarks/prompt_parts/sample",
         {"recorded_tokens", "recorded_calls", "tokens", "calls", "ratio", "roles"},

@@ -9,8 +9,9 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.checks import faults, violations
 from tests.browser.test_environments import signed_in
-from tests.fixtures import pages_seed
+from tests.fixtures import pages_seed, replay_seed
 from tests.review import seed as review_seed
+from webapp.trajectories.text_search.text_rows import write_text
 
 pytestmark = pytest.mark.browser
 EVIL = "<img src=x onerror=window.hit=1>\u202e quixotic"
@@ -117,6 +118,32 @@ def test_the_palette_finds_by_words_and_opens_by_keyboard(live_site: str, chromi
     page.wait_for_url("**/environments/*/")
     page.goto("/search/?q=quixotic")
     found += faults(page, "search page")
+    assert not found, "\n".join(found)
+    assert not complaints
+    context.close()
+
+
+def test_trajectories_are_found_by_their_text_and_open_at_the_step(live_site: str, chromium: Browser) -> None:
+    pages_seed.person("annotator")
+    run = replay_seed.make(replay_seed.ordinary())
+    run.steps.filter(index=4).update(content=f"Say {EVIL}, " + "and so on. " * 40)
+    write_text(run)
+    context, page, complaints = signed_in(chromium, live_site)
+    page.goto("/trajectories/")
+    page.keyboard.press("/")
+    page.keyboard.type("quixo")
+    expect(page.locator("tr.found mark")).to_have_text("quixotic")
+    found = faults(page, "found")
+    page.locator("#filter_q").press("Enter")
+    expect(page.locator("[data-row-link]")).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/trajectories/{run.pk}/?step=4")
+    page.keyboard.press("Control+k")
+    page.keyboard.type("quixotic")
+    expect(page.locator("#palette .found mark")).to_have_text("quixotic")
+    found += faults(page, "palette")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/trajectories/{run.pk}/?step=4")
     assert not found, "\n".join(found)
     assert not complaints
     context.close()

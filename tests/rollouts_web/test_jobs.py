@@ -17,6 +17,7 @@ from synthesis.formats.files import Entry
 from synthesis.runtime import Episode, default_sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, html, llm_server, raw, say
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
+from tests.trajectories.loading import has_its_words
 from webapp.claims import StaleClaim
 from webapp.events.models import Event
 from webapp.jobs import services as jobs
@@ -67,6 +68,7 @@ def test_an_attempt_whose_sandbox_is_killed_is_begun_again_by_itself() -> None:
     assert [(row.outcome, row.step_count, row.live) for row in rows] == [("solved", 4, False)] * 2
     assert max(row.starts for row in rows) == 2
     assert Trajectory.objects.count() == Score.objects.count() == 2
+    assert all(map(has_its_words, rows))
 
 
 def test_the_reference_solves_its_task_and_every_row_is_there() -> None:
@@ -92,6 +94,7 @@ def test_the_reference_solves_its_task_and_every_row_is_there() -> None:
     assert state_at(row, 0)["boxes"]["B-1"]["open"] is False
     assert state_at(row, 3, verify=True)["boxes"]["B-1"]["open"] is True
     assert broken_steps(row) == []
+    assert has_its_words(row)
     score = Score.objects.get(trajectory=row)
     assert (score.source, score.reward, len(score.verdicts)) == ("rollout", 1.0, 2)
     assert row.matrix["checks"][0] == {"start": 0, "flips": [[2, 1]]}
@@ -283,10 +286,12 @@ def test_what_a_lost_worker_left_is_not_shown_as_running_for_ever(by: str, outco
         assert jobs.cancel(job.pk)
     row = Trajectory.objects.get()
     assert (row.live, row.outcome, row.reward) == (False, outcome, None)
+    assert has_its_words(row), "of the instruction alone"
     assert jobs.retry(job.pk)
     assert run(rollout).state == JobState.SUCCEEDED
     row.refresh_from_db()
     assert (row.live, row.outcome, row.starts) == (False, "solved", 2)
+    assert has_its_words(row)
 
 
 def test_what_was_made_here_can_be_exported_and_imported_and_gives_the_same() -> None:

@@ -10,6 +10,8 @@ from synthesis.runtime import default_sandbox
 from tests.importing import samples
 from webapp.scenarios.importer import import_entries
 from webapp.trajectories.importer import import_runs
+from webapp.trajectories.models import Trajectory, TrajectoryText
+from webapp.trajectories.text_search.text_rows import write_text
 
 
 def entries(records: list[Any]) -> list[Any]:
@@ -24,3 +26,10 @@ def prepare(*scenarios: dict[str, Any], **changes: Any) -> None:
 
 def load(*runs: dict[str, Any]) -> dict[str, Any]:
     return import_runs(default_sandbox(), entries(list(runs)))
+
+
+def has_its_words(row: Trajectory) -> bool:
+    """Whether the search has the words of a trajectory, just as its stored rows give them."""
+    stored = TrajectoryText.objects.get(trajectory=row).words
+    write_text(Trajectory.objects.get(pk=row.pk))
+    return bool(stored) and stored == TrajectoryText.objects.get(trajectory=row).words

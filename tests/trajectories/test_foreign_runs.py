@@ -16,6 +16,7 @@ from synthesis.errors import InputError
 from synthesis.parser import TooCostly
 from tests.fixtures.atif_files import EVERY, OLDEST, PICTURES, TERMINAL, changed
 from tests.importing.test_importer import context_of
+from tests.trajectories.loading import has_its_words
 from webapp.jobs.registry import KINDS
 from webapp.jobs.services import FailedWithResult
 from webapp.trajectories import foreign_runs
@@ -49,6 +50,7 @@ def test_a_file_of_many_goes_in_once_with_steps_and_no_judgement() -> None:
     assert step.details["metrics"]["prompt_tokens"] == 520
     assert Score.objects.count() == 0
     assert Step.objects.count() == 5 + 4 + 4 + 3
+    assert all(map(has_its_words, Trajectory.objects.all()))
 
 
 def test_the_good_go_in_and_the_others_are_listed_with_their_place() -> None:

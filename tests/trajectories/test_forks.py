@@ -12,6 +12,7 @@ from synthesis.formats.files import Entry
 from synthesis.runtime import default_sandbox
 from tests.fixtures.llm import Request, Scripted, call, calls, llm_server, say
 from tests.rollouts_web.support import OPEN_IT, endpoint_at, make_task, person
+from tests.trajectories.loading import has_its_words
 from webapp.accounts.models import User
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs import services as jobs
@@ -110,6 +111,7 @@ def test_a_fork_by_hand_is_scored_and_names_its_parent(ann: User, parent: Trajec
     assert [step.tool for step in mine] == ["", "find_box", "open_box", "find_box", ""]
     assert state_at(row, 4, verify=True)["boxes"]["B-2"]["open"] is False
     assert broken_steps(row) == []
+    assert has_its_words(row)
     score = row.scores.get()
     assert (score.source, score.reward, len(score.verdicts)) == ("fork", 1.0, 2)
     assert row.matrix is not None

@@ -17,7 +17,7 @@ from synthesis.contracts import CallError, CallResult
 from synthesis.errors import EpisodeLost, ProgramEnded, SandboxLost, SandboxUnavailable
 from synthesis.runtime import default_sandbox
 from tests.importing import samples
-from tests.trajectories.loading import entries, load, prepare
+from tests.trajectories.loading import entries, has_its_words, load, prepare
 from webapp.accounts.models import User
 from webapp.environments.models import Environment
 from webapp.jobs.jobs import perform
@@ -59,6 +59,7 @@ def test_a_run_that_comes_out_as_recorded() -> None:
         ("recorded", 2, 3),
         ("replay", 2, 3),
     ]
+    assert has_its_words(row)
     assert [item["passed"] for item in row.scores.get(source="replay").verdicts] == [True, True, False]
     assert (Environment.objects.get().trajectory_count, Task.objects.get().trajectory_count) == (1, 1)
 

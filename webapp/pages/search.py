@@ -1,12 +1,13 @@
 """Search over everything by words: environments, tools, tasks, trajectories, batches, jobs, themes and pages.
 
 A word of three letters or more is found anywhere in a name or text (trigram indexes); shorter ones match pages and
-commands alone, a number what has it. Every kind reads a bounded number of rows and is ranked here.
+commands alone, a number what has it. Trajectories are found by whole words of all that was said and done in them.
+Every kind reads a bounded number of rows and is ranked here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,6 +26,9 @@ from webapp.scenarios.models import Task
 from webapp.taxonomy.models import Theme
 from webapp.templatetags.show import row_url
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.text_search.matches import newest_matches
+from webapp.trajectories.text_search.snippets import Found, Piece, tell_found
+from webapp.trajectories.text_search.words import read_words
 
 SHORTEST = 3
 """A shorter word has no trigram: it would be looked for in every row."""
@@ -55,6 +59,9 @@ class Hit:
     url: str
     state: tuple[str, str] = ("", "")
     key: str = ""
+    place: str = ""
+    """Where in it the words stand, with the text around them in `pieces`."""
+    pieces: tuple[Piece, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -218,27 +225,45 @@ def _tasks(query: SearchQuery) -> list[Hit]:
 
 
 def _trajectories(query: SearchQuery) -> list[Hit]:
-    """The one of the number, then the newest at the tasks that match, then those without an environment that match."""
-    rows = Trajectory.objects.select_related("task", "environment")
-    rows = rows.only("outcome", "policy", "replay", "title", "task__title", "environment__name", "environment__source")
+    """The one of the number, then the newest whose text has the words, then those at tasks that match, then those
+    without an environment that match by a part of a word."""
+    rows = Trajectory.objects.select_related("task", "environment", "revision")
+    rows = rows.only(*_TRAJECTORY_COLUMNS)
     found = list(rows.filter(pk=query.number)) if query.number else []
-    if query.long_words:
+    if not query.long_words:
+        return _hits(query, found, _trajectory_hit)
+    typed = read_words(query.text)
+    newest = rows.filter(pk__in=newest_matches(typed, READ)).order_by("-id") if typed else []
+    found += _demo_last(row for row in newest if row not in found)
+    if len(found) <= query.most:
         words = SearchQuery(query.text, query.words)
         tasks = [row.pk for row in _matching(Task.objects.only("words"), words, "words", "environment", "title")]
-        newest = [row for row in rows.filter(task__in=tasks[:20]).order_by("-id")[:READ] if row not in found]
-        found += sorted(newest, key=lambda row: row.environment is not None and row.environment.source == DEMO)
-        foreign = Trajectory.objects.filter(environment__isnull=True).only(
-            "outcome", "policy", "replay", "title", "words", "task", "environment"
-        )
+        attempts = rows.filter(task__in=tasks[:20]).order_by("-id")[:READ]
+        found += _demo_last(row for row in attempts if row not in found)
+        foreign = rows.filter(environment__isnull=True)
         found += [row for row in _matching(foreign, words, "words") if row not in found]
+    tell_found(found[: query.most], typed)
     return _hits(query, found, _trajectory_hit)
+
+
+_TRAJECTORY_COLUMNS = (
+    *("outcome", "policy", "replay", "title", "words", "answer", "revision__instruction"),
+    *("task__title", "environment__name", "environment__source"),
+)
+
+
+def _demo_last(rows: Iterable[Trajectory]) -> list[Trajectory]:
+    return sorted(rows, key=lambda row: row.environment is not None and row.environment.source == DEMO)
 
 
 def _trajectory_hit(row: Trajectory) -> Hit:
     policy, url = row.policy or "policy not recorded", row_url("trajectories:detail", row.pk)
-    if row.environment is None:
-        return Hit(f"{row.pk} {row.name}", policy, url, ("replay", row.replay))
-    return Hit(f"{row.pk} {row.name}", f"{policy} · {row.environment.name}", url, ("outcome", row.outcome))
+    found: Found | None = getattr(row, "found", None)
+    place, pieces = ("", ()) if found is None else (found.place, found.pieces)
+    url += "" if found is None else found.address
+    where = "" if row.environment is None else f" · {row.environment.name}"
+    state = ("replay", row.replay) if row.environment is None else ("outcome", row.outcome)
+    return Hit(f"{row.pk} {row.name}", f"{policy}{where}", url, state, place=place, pieces=pieces)
 
 
 def _themes(query: SearchQuery) -> list[Hit]:

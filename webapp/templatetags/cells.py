@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from html import escape
 from typing import Any
 from urllib.parse import urlencode
@@ -52,6 +53,12 @@ def row_link(text: Any, url: str, kind: str = "", pk: int = 0) -> SafeString:
     title = escape(plain(text))
     said = f' aria-label="{escape(kind)} {pk:d}: {title}"' if kind else ""
     return mark_safe(f'<a href="{escape(url)}" data-row-link title="{title}"{said}>{visible(text)}</a>')
+
+
+@register.filter
+def with_marks(pieces: Iterable[tuple[str, bool]]) -> SafeString:
+    """A text in pieces, each of which is marked or not."""
+    return mark_safe("".join(f"<mark>{visible(text)}</mark>" if on else visible(text) for text, on in pieces))
 
 
 @register.simple_tag

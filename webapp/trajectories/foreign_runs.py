@@ -16,6 +16,7 @@ from synthesis.parser import ReadLimits, read_apart
 from webapp.content_store import content_hash
 from webapp.scenarios.importer import Progress, guarded
 from webapp.trajectories.models import ReplayState, Step, Trajectory
+from webapp.trajectories.text_search.text_rows import write_text
 
 SOURCE = "atif"
 LIMITS = ReadLimits(
@@ -98,7 +99,8 @@ def _write(record: ForeignRun, source: str, digest: str) -> None:
         provenance=record.about,
         record=record.raw,
     )
-    Step.objects.bulk_create((_step(row, index, step) for index, step in enumerate(record.steps)), batch_size=200)
+    steps = (_step(row, index, step) for index, step in enumerate(record.steps))
+    write_text(row, Step.objects.bulk_create(steps, batch_size=200))
 
 
 def _step(row: Trajectory, index: int, step: ForeignStep) -> Step:

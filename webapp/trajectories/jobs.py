@@ -25,6 +25,8 @@ from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
+from webapp.trajectories.text_search.matches import KIND as FILLING
+from webapp.trajectories.text_search.older_texts import fill_missing
 from webapp.uploads import drop_uploads, limit_bytes, require_records, require_success, upload_bytes
 
 
@@ -102,3 +104,9 @@ def export_sft(context: JobContext) -> dict[str, Any]:
     """Write trajectories as training data into a file that is kept. A second run writes the same."""
     spec = ExportSpec.model_validate(context.payload)
     return write_export(context.claim, spec, context.progress)
+
+
+@job(FILLING, queue="sandbox")
+def index_trajectories(context: JobContext) -> dict[str, Any]:
+    """Store the words of trajectories that have none, newest first; a second run goes on where the first ended."""
+    return fill_missing(context)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from django.contrib.postgres.indexes import GinIndex, OpClass
+from django.contrib.postgres.search import SearchVectorField
 from django.db import models
 from django.db.models import F, Q
 from django.db.models.functions import Upper
@@ -184,6 +185,16 @@ class Step(models.Model):
     class Meta:
         ordering = ["index"]
         constraints = [models.UniqueConstraint(fields=["trajectory", "index"], name="step_unique")]
+
+
+class TrajectoryText(models.Model):
+    """The words of a trajectory that has ended, each with the steps in which it stands; `text_search/` reads them."""
+
+    trajectory = models.OneToOneField(Trajectory, on_delete=models.CASCADE, primary_key=True, related_name="text")
+    words = SearchVectorField()
+
+    class Meta:
+        indexes = [GinIndex(fields=["words"], name="trajectory_words", gin_pending_list_limit=1_024)]
 
 
 class PlaygroundFork(models.Model):

@@ -20,10 +20,16 @@ Reward = Annotated[FiniteFloat, Field(ge=-1e9, le=1e9)]
 OutcomeName = Literal[
     "solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none"
 ]
+Q_HELP = (
+    "Words that the instruction, the answer or the steps have: all of them, in any case and order. A last word of "
+    "three letters or more that no trajectory has is taken as the beginning of one. A text without a letter or digit "
+    "chooses nothing."
+)
 ReplayName = Literal["pending", "identical", "reproduced", "diverged", "failed", "made_here", "no_environment"]
 
 
 class TrajectorySelectionQuery(Schema):
+    q: Annotated[ShortText, Field(description=Q_HELP)] = ""
     outcome: Annotated[OutcomeName | None, Field(description="`none`: nothing judged it.")] = None
     replay: Annotated[
         ReplayName | None,
@@ -47,6 +53,7 @@ class TrajectorySelectionQuery(Schema):
 
     def filters(self) -> Filters:
         return Filters(
+            q=self.q.strip(),
             outcome=self.outcome or "",
             replay=self.replay or "",
             environment=self.environment,

@@ -26,6 +26,7 @@ from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, outcome, replay, verdict
 from webapp.trajectories.steps import ExecutedStep, add_score, step_row, tool_kinds
+from webapp.trajectories.text_search.text_rows import write_text
 from webapp.trajectories.totals import StepCounts, counted
 from webapp.uploads import store_upload
 
@@ -140,7 +141,7 @@ def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str,
         _fill(trajectory, record, done)
         trajectory.save()
         trajectory.steps.all().delete()
-        _add_steps(trajectory, record, done, revision)
+        write_text(trajectory, _add_steps(trajectory, record, done, revision))
         _add_scores(trajectory, record, done, revision, new=new)
     settled = not new and was != trajectory.replay
     return SavedRun("created" if new or settled else "unchanged", trajectory)
@@ -171,10 +172,10 @@ def _whole(record: RunRecord, done: Replay) -> list[ExecutedStep]:
     return done.played + [ExecutedStep(step, step.arguments) for step in record.steps[len(done.played) :]]
 
 
-def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> None:
+def _add_steps(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision) -> list[Step]:
     kinds = tool_kinds(revision)
     steps = (step_row(row, index, item, kinds) for index, item in enumerate(_whole(record, done)))
-    Step.objects.bulk_create(steps, batch_size=200)
+    return Step.objects.bulk_create(steps, batch_size=200)
 
 
 def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: TaskRevision, *, new: bool) -> None:

@@ -16,9 +16,12 @@ from django.urls import reverse
 from webapp.environments.models import Environment
 from webapp.forms import filter_bar
 from webapp.lists.columns import Column, RowList
+from webapp.paging import RowCount
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.text_search.matches import with_words
+from webapp.trajectories.text_search.words import WordQuery, read_words
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
 REJECTED = ("yes", "no", "solver")
@@ -98,6 +101,8 @@ class Filters:
     order: str = "-id"
     problems: tuple[str, ...] = ()
     ids: tuple[int, ...] = ()
+    q: str = ""
+    """Words of their text, all of which they have."""
     day: str = ""
     """When they were made, in UTC: 2026-01-31."""
     leave_out: str = ""
@@ -106,8 +111,13 @@ class Filters:
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
-        linked = (self.rejected, self.ids, self.day, self.leave_out)
+        linked = (self.rejected, self.ids, self.day, self.leave_out, self.q)
         return any(chosen) or any(linked) or self.low is not None or self.high is not None
+
+    @property
+    def words(self) -> WordQuery:
+        """What of `q` is searched for; empty if `q` has no letter and no digit."""
+        return read_words(self.q)
 
     @property
     def environment_row(self) -> Environment | None:
@@ -122,6 +132,7 @@ def read_filters(query: QueryDict) -> Filters:
     """The filters that an address names; what cannot be understood is left out and said."""
     params = Params(query)
     filters = Filters(
+        q=params.text("q", strip=True),
         outcome=params.choice("outcome", OUTCOMES),
         replay=params.choice("replay", ReplayState.values),
         environment=params.id("environment"),
@@ -144,7 +155,8 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
     """The filters as a form above the list."""
     outcomes = [(name, "not scored" if name == "none" else name) for name in OUTCOMES]
     fields = {
-        "outcome": filter_bar.select("Outcome", outcomes, keyed="Filter"),
+        "q": filter_bar.search("Words of the text", keyed="Search"),
+        "outcome": filter_bar.select("Outcome", outcomes),
         "replay": filter_bar.select("Replay", ReplayState.values),
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
@@ -189,6 +201,20 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
 
 
 def rows_of(filters: Filters) -> QuerySet[Trajectory]:
+    return counted_rows(filters)[0]
+
+
+def counted_rows(filters: Filters) -> tuple[QuerySet[Trajectory], RowCount | None]:
+    """The rows that the filters leave, and how many they are if that is known already."""
+    rows = _rows_without_words(filters)
+    if not filters.q:
+        return rows, None
+    alone = not replace(filters, q="").any and filters.order.lstrip("-") == "id"
+    found, total = with_words(rows, filters.q, alone=alone)
+    return found, RowCount(total) if alone else None
+
+
+def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
     rows = Trajectory.objects.all()
     if filters.outcome:
         rows = rows.filter(outcome="" if filters.outcome == "none" else filters.outcome)

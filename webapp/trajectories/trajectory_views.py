@@ -17,6 +17,8 @@ from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.pass_rates import pass_rates
 from webapp.trajectories.schemas import TrajectoryQuery
+from webapp.trajectories.text_search.matches import filling_job
+from webapp.trajectories.text_search.snippets import tell_found
 
 
 @access("read")
@@ -24,13 +26,17 @@ from webapp.trajectories.schemas import TrajectoryQuery
 def index(request: HttpRequest) -> HttpResponse:
     params = Params(request.GET)
     filters = trajectory_list.read_filters(request.GET)
-    page = keyset(request, trajectory_list.lines(trajectory_list.rows_of(filters)), filters.order)
+    rows, count = trajectory_list.counted_rows(filters)
+    page = keyset(request, trajectory_list.lines(rows), filters.order, known=count, estimates=not filters.q)
     tell_reasons(page.rows)
+    if filters.q:
+        tell_found(page.rows, filters.words)
     form, linked = trajectory_list.form_of(filters), trajectory_list.linked_chips(request, filters)
     context = {
         "page": page,
         "filters": filters,
         "list": shown_list(request, trajectory_list.TRAJECTORIES, page, form, linked),
+        "filling": filling_job() if filters.q else None,
         "beyond": bool(params.text("after") or params.text("before") or filters.order != "-id"),
         "copy_as": list_call(request, "api:list_trajectories", TrajectoryQuery),
     }

@@ -22,7 +22,7 @@ from webapp.trajectories.export import services
 from webapp.trajectories.export.archive import attachment, stored, zipped
 from webapp.trajectories.export.lines import Export
 from webapp.trajectories.export.spec import ExportSpec, read_range, selection_of
-from webapp.trajectories.schemas import OutcomeName, ReplayName, Reward, TrajectorySelectionQuery
+from webapp.trajectories.schemas import Q_HELP, OutcomeName, ReplayName, Reward, TrajectorySelectionQuery
 from webapp.trajectories.trajectory_list import Filters
 
 router = Router(tags=["training data"])
@@ -49,6 +49,7 @@ class TrainingIn(BodyIn):
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"format": "trl", "source": "starter"}]})
 
+    q: Annotated[ShortText, Field(description=Q_HELP)] = ""
     outcome: OutcomeName | None = None
     replay: ReplayName | None = None
     environment: Id | None = None
@@ -67,7 +68,7 @@ class TrainingIn(BodyIn):
     def filters(self) -> Filters:
         names = ("environment", "task", "parent", "policy", "source", "low", "high")
         chosen = {name: getattr(self, name) for name in names}
-        return Filters(outcome=self.outcome or "", replay=self.replay or "", **chosen)
+        return Filters(outcome=self.outcome or "", replay=self.replay or "", q=self.q.strip(), **chosen)
 
 
 def spec_of(settings: TrainingQuery | TrainingIn) -> ExportSpec:

@@ -28,6 +28,7 @@ class Selection(Frozen):
     low: float | None = None
     high: float | None = None
     ids: tuple[int, ...] = ()
+    q: str = ""
     day: str = ""
     leave_out: str = ""
 

@@ -26,6 +26,7 @@ from webapp.scenarios.models import Task
 from webapp.trajectories.comparison import same_observation
 from webapp.trajectories.models import AttemptState, ReplayState, Rollout, RolloutAttempt, Trajectory
 from webapp.trajectories.steps import ExecutedStep, add_score, keep_state, step_row, tool_kinds
+from webapp.trajectories.text_search.text_rows import TextWords, delete_text, write_text, write_words
 from webapp.trajectories.totals import StepCounts, counted
 
 logger = logging.getLogger(__name__)
@@ -36,11 +37,12 @@ STATES = {"infra_error": AttemptState.INFRA_ERROR, "cancelled": AttemptState.CAN
 
 @dataclass
 class OpenAttempt:
-    """An attempt under way: its row, the state after its last step, and what it has done so far."""
+    """An attempt under way: its row, the state after its last step, what it has done so far and the words of that."""
 
     row: Trajectory
     state: State | None
     counts: StepCounts = field(default_factory=StepCounts)
+    words: TextWords = field(default_factory=TextWords)
 
 
 class Recorder:
@@ -75,7 +77,9 @@ class Recorder:
         with self._write(ordinal, AttemptState.WAITING) as attempt:
             row = attempt.trajectory or self._new(ordinal)
             with counted(row, self.rollout.task.environment_id):
-                row.steps.all().delete() if row.pk else None
+                if row.pk:
+                    row.steps.all().delete()
+                    delete_text(row)
                 blank(row, policy)
                 row.save()
             attempt.state, attempt.trajectory = AttemptState.RUNNING, row
@@ -110,8 +114,10 @@ class Recorder:
         counts = running.counts
         keep_state(played, counts.steps, lambda: state)
         with self._write(ordinal, AttemptState.RUNNING):
-            step_row(running.row, counts.steps, played, self.kinds).save()
+            made = step_row(running.row, counts.steps, played, self.kinds)
+            made.save()
             running.state = state
+            running.words.add_step(made)
             counts.add(step.kind, step.result)
             running.row.save(update_fields=counts.put(running.row))
 
@@ -133,6 +139,7 @@ class Recorder:
                 fill(row, attempt, self.provenance(attempt))
                 row.record = record_of(self.rollout.task, attempt)
                 row.save()
+                write_words(row, running.words)
                 if attempt.reward is not None:
                     add_score(row, revision, attempt.reward, SOURCE)
             mine.state = STATES.get(attempt.outcome, AttemptState.DONE)
@@ -219,6 +226,7 @@ def _break_off(attempt: RolloutAttempt, row: Trajectory, state: AttemptState, wh
     with counted(row, row.environment_id):
         row.live, row.outcome, row.note = False, str(state), clean(why)[:2_000]
         row.save()
+        write_text(row)
     attempt.state = state
     attempt.save(update_fields=["state"])
 

@@ -14,6 +14,7 @@ from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import blank, fill, played_of, record_of
 from webapp.trajectories.steps import add_score, keep_state, step_row, tool_kinds
+from webapp.trajectories.text_search.text_rows import write_text
 from webapp.trajectories.totals import StepCounts, counted
 
 
@@ -65,7 +66,7 @@ def record_whole(
             row.save()
             kinds = tool_kinds(revision)
             steps = [step_row(row, index, played_step, kinds) for index, played_step in enumerate(played)]
-            Step.objects.bulk_create(steps, batch_size=200)
+            write_text(row, Step.objects.bulk_create(steps, batch_size=200))
             if attempt.reward is not None:
                 add_score(row, revision, attempt.reward, source)
     return row

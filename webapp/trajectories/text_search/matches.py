@@ -1,0 +1,87 @@
+"""Trajectories that have all words of a query: few as a list of numbers, many by a filter that the database applies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection
+from django.db.models import BooleanField, F, Func, QuerySet, Value
+
+from webapp.jobs.models import Job, JobState
+from webapp.trajectories.models import Trajectory, TrajectoryText
+from webapp.trajectories.text_search.words import WordQuery, read_words
+
+KIND = "index_trajectories"
+"""The kind of the job that stores the words of older trajectories."""
+FEW, MANY = 2_000, 10_000
+"""So few matches are named in the query; of more than so many, a list soon meets enough by asking each of its rows."""
+
+
+class _AmongMatches(Func):
+    """Whether a trajectory's number is among those that have the words.
+
+    `IS TRUE` keeps PostgreSQL from joining the two: it estimates any word as rare, and would look up each trajectory
+    one by one. As it stands, the numbers are looked up once in the index and kept in a hash table.
+    """
+
+    template = "(%(expressions)s::tsquery)))) IS TRUE"
+    arg_joiner = " IN (SELECT unnest(trajectories_with_words("
+    output_field = BooleanField()
+
+
+class _HasWords(Func):
+    """Whether the words of one trajectory hold those of a query: looked up for each row that a list walks over."""
+
+    output_field = BooleanField()
+
+    def as_sql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
+        key, query = (compiler.compile(one) for one in self.source_expressions)
+        table = TrajectoryText._meta.db_table
+        sql = f"(SELECT said.words @@ {query[0]}::tsquery FROM {table} AS said WHERE said.trajectory_id = {key[0]})"
+        return sql, (*query[1], *key[1])
+
+
+def with_words(rows: QuerySet[Trajectory], text: str, *, alone: bool = False) -> tuple[QuerySet[Trajectory], int]:
+    """The rows that have every word of a text, and how many trajectories have; none if the text has no word.
+
+    The last word is taken as the beginning of a word only if no trajectory has it as a whole word. `alone` is whether
+    the rows are all trajectories, in the order of their numbers.
+    """
+    typed = read_words(text)
+    for query in dict.fromkeys((typed.whole, typed)) if typed else ():
+        total, first = _first_matches(query)
+        if total > FEW:
+            has_words = _HasWords if alone and total > MANY else _AmongMatches
+            return rows.filter(has_words(F("pk"), Value(query.tsquery))), total
+        if total:
+            return rows.filter(pk__in=first), total
+    return rows.none(), 0
+
+
+def _first_matches(query: WordQuery) -> tuple[int, list[int]]:
+    """How many trajectories have the words, and the numbers of some of them: of all if they are few."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT cardinality(found), found[1:%s] "
+            "FROM (SELECT trajectories_with_words(%s::tsquery) AS found OFFSET 0) AS matches",
+            [FEW, query.tsquery],
+        )
+        total, first = cursor.fetchone()
+    return total, first
+
+
+def newest_matches(query: WordQuery, most: int) -> list[int]:
+    """Numbers of the newest trajectories that have the words, newest first; of the last word the beginning will do."""
+    if query.prefix and (found := newest_matches(query.whole, most)):
+        return found
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT found FROM unnest(trajectories_with_words(%s::tsquery)) AS found ORDER BY found DESC LIMIT %s",
+            [query.tsquery, most],
+        )
+        return [pk for (pk,) in cursor.fetchall()]
+
+
+def filling_job() -> Job | None:
+    """The job that still has to store words of older trajectories; None once all of them are found."""
+    return Job.objects.filter(kind=KIND).exclude(state=JobState.SUCCEEDED).order_by("-id").first()
