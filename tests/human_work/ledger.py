@@ -99,5 +99,3 @@ def look_at_task(pk: int) -> HeldTask:
     stands = ReviewDecision.objects.filter(task=pk, undone_at__isnull=True).values_list("pk", flat=True)
     reference = TaskReference.objects.filter(revision=row[0]).order_by("-id").values_list("pk", flat=True).first()
     return HeldTask(*row, decisions=frozenset(stands), reference=reference)
-
-

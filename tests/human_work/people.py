@@ -37,13 +37,17 @@ class Session:
         client.force_login(user)
         name, token = settings.SESSION_COOKIE_NAME, "a" * 32
         cookies = {name: client.cookies[name].value, settings.CSRF_COOKIE_NAME: token}
-        self.user = user
+        self.site, self.user = site, user
         self.http = httpx.Client(
             base_url=f"{site}/api/v1", cookies=cookies, headers={"X-CSRFToken": token}, timeout=60.0
         )
 
     def send(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
         return self.http.request(method, path, json=body, headers=headers)
+
+    def post_form(self, path: str) -> httpx.Response:
+        """What a button of a page does."""
+        return self.http.post(f"{self.site}{path}")
 
     def upload(self, path: str, files: dict[str, Any]) -> Answer:
         sent = {name: (f"{name}.json", json.dumps(records).encode()) for name, records in files.items()}
@@ -126,7 +130,7 @@ class Person:
 
     def save(self, edit: int) -> bool:
         """Save a draft of one's own by a job, and wait for it."""
-        known, match = self.read(f"/edits/{edit}")
+        _, match = self.read(f"/edits/{edit}")
         started = self.ask("POST", f"/edits/{edit}/save", None, **match)
         if started is None or self.wait(started.json()["id"]) != "succeeded":
             return False
@@ -147,11 +151,11 @@ class Person:
         """Put a draft on what is current, as its page offers it after a refused save."""
         from webapp.edits.models import Edit
 
-        path = f"{str(self.session.http.base_url).removesuffix('/api/v1/')}/edits/{edit}/renew/"
-        answer = self.session.http.post(path)
+        before, answer = self.ledger.drafts[edit], self.session.post_form(f"/edits/{edit}/renew/")
         assert answer.status_code < 500, answer.text[:500]
         # What equals what is current is no part of the draft any more: it is what its author reads from now on.
         self.ledger.drafts[edit] = Edit.objects.get(pk=edit).body
+        assert self.ledger.drafts[edit].items() <= before.items()
         return answer.status_code < 400
 
     def drop(self, edit: int) -> bool:

@@ -9,7 +9,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +23,7 @@ from tests.human_work.ledger import Ledger
 from tests.human_work.machines import SETTINGS, THEME, Workers, seed_files, wait_for_batches, wait_for_job
 from tests.human_work.people import FORK_CALLS, Person, Session
 from tests.review.seed import named
-from webapp.batches.models import Batch, BatchItem
+from webapp.batches.models import Batch
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
 from webapp.scenarios.models import Task
@@ -181,6 +181,21 @@ def test_nothing_that_a_person_made_stops_being_current_without_a_person(chaos: 
     assert not chaos.ledger.find_faults(), f"seed {SEED}, at the end"
     print({name: round(seconds, 1) for name, seconds in spent.most_common()})
     print(sum((one.done for one in chaos.people), Counter()), sum((one.refused for one in chaos.people), Counter()))
+    from django.db.models import Avg, Count, F
+
+    for row in Job.objects.values("kind").annotate(
+        n=Count("id"), ran=Avg(F("finished_at") - F("started_at")), waited=Avg(F("started_at") - F("created_at"))
+    ):
+        print(
+            row["kind"],
+            row["n"],
+            row["ran"],
+            row["waited"],
+            list(Job.objects.filter(kind=row["kind"], attempt__gt=1).values_list("attempt", flat=True)),
+        )
+    import resource
+
+    print(resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     print(list(Job.objects.filter(state="failed").values_list("kind", "error")))
     done = sum((one.done for one in chaos.people), Counter())
     for name in ("save", "decide", "undo", "decide_many", "make_reference", "adopt", "draft_task", "draft_program"):
