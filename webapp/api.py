@@ -19,6 +19,7 @@ from webapp.datasets.api import router as datasets
 from webapp.datasets.export.api import router as dataset_exports
 from webapp.datasets.file_api import router as files
 from webapp.edits.api import router as edits
+from webapp.edits.beside.api import router as beside_human_work
 from webapp.endpoints.api import router as endpoints
 from webapp.environments.api import router as environments
 from webapp.environments.assessment_api import router as assessments
@@ -76,6 +77,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", agreement),
     ("", labelling),
     ("", edits),
+    ("", beside_human_work),
     ("", batches),
     ("", batch_yields),
     ("", files),

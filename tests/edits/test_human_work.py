@@ -13,7 +13,7 @@ from synthesis.formats.files import Entry
 from synthesis.runtime import Sandbox
 from tests.edits.seed import PROGRAM, SeedLibrary, approve, environment_record, scenario_record
 from tests.edits.test_saved_edit import fixed
-from webapp.accounts.models import User
+from webapp.accounts.models import AuditEntry, User
 from webapp.edits import services
 from webapp.edits.beside.adoption import adopt_revision
 from webapp.edits.saved_edit import save_edit
@@ -137,3 +137,45 @@ def test_the_page_of_an_import_adds_up_and_leads_to_what_stands_beside(
     assert f"by {person}" in listed
     assert browser.get("/edits/beside/").status_code == 404
     assert "stays current" in browser.get("/import/").content.decode()
+
+
+def test_the_api_lists_what_stands_beside_and_adopts_it_for_who_read_what_it_replaces(
+    sandbox: Sandbox, made: SeedLibrary, person: User
+) -> None:
+    from tests.fixtures.api import problem, program
+
+    save_edit(sandbox, person, fixed(person, made).pk, None)
+    approve(person, made.task("three"))
+    edit_task(sandbox, person, made.task("none"), "Lend none of them.")
+    result = json.loads(json.dumps(bring(sandbox, PROGRAM.replace("All lots.", "Every lot."))))
+    job = Job.objects.create(kind="import_envscaler", title="Import a.json", state=JobState.SUCCEEDED, result=result)
+    caller = program(person, "read", "review")
+    assert "Name one of" in problem(caller.get("/edits/beside/versions"), 422)["detail"]
+    (version,) = caller.get(f"/edits/beside/versions?job={job.pk}").json()["data"]
+    assert (version["number"], version["current_number"], version["chosen_by"]) == (3, 2, str(person))
+    first = caller.get(f"/edits/beside/revisions?job={job.pk}&limit=2").json()
+    rest = caller.get(f"/edits/beside/revisions?job={job.pk}&limit=2&cursor={first['next_cursor']}").json()
+    assert (len(first["data"]), len(rest["data"]), rest["next_cursor"]) == (2, 1, None)
+    rows = {row["task_id"]: row for row in first["data"] + rest["data"]}
+    row = rows[made.task("three").pk]
+    assert row["review_state"] == "approved"
+    one = f"/edits/beside/revisions/{row['id']}"
+    read = caller.get(one)
+    problem(caller.post(f"{one}/adopt"), 428)
+    edit_task(sandbox, person, made.task("three"), "Lend three of them.")
+    problem(caller.post(f"{one}/adopt", **{"If-Match": read["ETag"]}), 412)
+    reader = program(person, "read")
+    match = {"If-Match": caller.get(one)["ETag"]}
+    problem(reader.post(f"{one}/adopt", **match), 403)
+    adopted = caller.post(f"{one}/adopt", **match).json()
+    assert (adopted["is_current"], adopted["chosen_by"]) == (True, str(person))
+    assert made.task("three").current_id == row["id"]
+    problem(caller.post(f"{one}/adopt", **{"If-Match": caller.get(one)["ETag"]}), 409)
+    whole = f"/edits/beside/versions/{version['id']}"
+    match = {"If-Match": caller.get(whole)["ETag"]}
+    assert caller.post(f"{whole}/adopt", **match).json()["current_number"] == 3
+    made.environment.refresh_from_db()
+    assert made.environment.current_id == version["id"]
+    log = AuditEntry.objects.filter(action__in=("version.adopt", "revision.adopt")).order_by("id")
+    assert list(log.values_list("action", "actor")) == [("revision.adopt", person.pk), ("version.adopt", person.pk)]
+    problem(caller.get("/edits/beside/versions/987654"), 404)

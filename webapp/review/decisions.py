@@ -201,9 +201,8 @@ def undo(user: Any, pk: int) -> ReviewDecision:
                 "detail": row.detail,
             }  # fmt: skip
             kept = {"seen": row.seen, "body": body}
-            Draft.objects.update_or_create(
-                user_id=row.user_id, **subject_filter(row.kind, row.subject_id), defaults=kept
-            )
+            # A draft that is there was typed after the decision, which removes the one before it: it stays.
+            Draft.objects.get_or_create(user_id=row.user_id, **subject_filter(row.kind, row.subject_id), defaults=kept)
         settle(row.kind, subject)
         if isinstance(subject, Task) and subject.review_state == ReviewState.IN_REVIEW and _was_never_decided(subject):
             _set_state(subject, ReviewState.DRAFT)

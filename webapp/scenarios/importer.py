@@ -156,7 +156,8 @@ def import_entries(
     progress(total, total, "")
     if not frames:
         return run.report()
-    return run.report() | {"frames": frame_tasks(sandbox, leave_out_human_work(run.task_ids), user).report()}
+    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user, leaves_human_work=True)
+    return run.report() | {"frames": framed.report()}
 
 
 def guarded(place: str, action: Callable[[], None]) -> Failure | None:

@@ -94,13 +94,19 @@ def find_kept_beside(record: TaskRecord, version: Version, source: str) -> TaskR
     return known.order_by("number").first()
 
 
+@transaction.atomic
 def keep_reference(task: Task, record: TaskRecord, source: str) -> None:
     """Save the reference that came with a record, if any, for the task's current revision.
 
     One that stands on human work is not replaced.
     """
-    if task.current is not None:
-        _keep_reference_at(task, task.current, record, source)
+    if task.current is None or record.reference is None:
+        return
+    revision = task.current
+    totals.lock_environment(task.environment_id)
+    task = Task.objects.select_for_update(of=("self",)).get(pk=task.pk)
+    if task.current_id == revision.pk:
+        _keep_reference_at(task, revision, record, source)
 
 
 def _keep_reference_at(task: Task, revision: TaskRevision, record: TaskRecord, source: str) -> None:
@@ -145,6 +151,8 @@ def save_task(
         key=record.key,
         defaults={"scenario": scenario, "title": record.title[:300]},
     )
+    if not new_task:  # a decision locks the task's row alone: one that is being taken is waited for, and then stays
+        task = Task.objects.select_for_update(of=("self",)).get(pk=task.pk)
     digest, revision = _of_content(task, task_hash(record, version), initial)
     saved: Saved = "created" if new_task else "updated"
     if revision is not None and revision.pk == task.current_id:
@@ -167,7 +175,7 @@ def choose_revision(revision: TaskRevision, record: TaskRecord, user: Any = None
     """Make a stored revision of a task the current one: as a person's choice, or without `user` as what follows from
     one. `record` is the revision as a record."""
     environment = Environment.objects.select_for_update(of=("self",)).get(pk=revision.task.environment_id)
-    task = Task.objects.get(pk=revision.task_id)
+    task = Task.objects.select_for_update(of=("self",)).get(pk=revision.task_id)
     _make_current(task, revision.scenario, revision, record, keeps_review=False, chosen_by=user)
     _count(environment, task, revision.scenario, new_scenario=False, new_task=False)
     return task

@@ -85,7 +85,8 @@ def import_runs(
         return vars(tally)
     for task, record in solved.items():
         keep_solved_run(sandbox, Task.objects.get(pk=task), record)
-    return vars(tally) | {"frames": frame_tasks(sandbox, leave_out_human_work(list(solved)), user).report()}
+    framed = frame_tasks(sandbox, leave_out_human_work(list(solved)), user, leaves_human_work=True)
+    return vars(tally) | {"frames": framed.report()}
 
 
 def _one_run(

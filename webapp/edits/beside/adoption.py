@@ -82,15 +82,23 @@ def adopt_revision(user: Any, pk: int) -> TaskRevision:
     return revision
 
 
+def version_rows() -> QuerySet[Version]:
+    """Versions with their environments, and what is current of these."""
+    rows = Version.objects.select_related("environment__current", "environment__current_by")
+    return rows.defer("record", "source", "environment__current__record", "environment__current__source")
+
+
+def revision_rows() -> QuerySet[TaskRevision]:
+    """Revisions with their tasks, and what is current of these."""
+    rows = TaskRevision.objects.select_related("task__current", "task__current_by", "task__environment")
+    return rows.defer("record", "task__current__record")
+
+
 def find_versions(pks: list[int]) -> QuerySet[Version]:
     """Those of some versions that are not current, with their environments."""
-    rows = Version.objects.filter(pk__in=pks).exclude(environment__current=F("pk"))
-    rows = rows.select_related("environment__current", "environment__current_by")
-    return rows.defer("record", "source", "environment__current__record", "environment__current__source").order_by("pk")
+    return version_rows().filter(pk__in=pks).exclude(environment__current=F("pk")).order_by("pk")
 
 
 def find_revisions(pks: list[int]) -> QuerySet[TaskRevision]:
     """Those of some revisions that are not current, with their tasks."""
-    rows = TaskRevision.objects.filter(pk__in=pks).exclude(task__current=F("pk"))
-    rows = rows.select_related("task__current", "task__current_by", "task__environment")
-    return rows.defer("record", "task__current__record").order_by("pk")
+    return revision_rows().filter(pk__in=pks).exclude(task__current=F("pk")).order_by("pk")

@@ -12,16 +12,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import access
-from webapp.batches.beside_human_work import find_revisions_beside, find_versions_beside
 from webapp.batches.models import Batch
 from webapp.edits.beside import adoption
+from webapp.edits.beside.origin import list_of_batch, list_of_import
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.query_params import LARGEST_ID, Params, whole_number
-from webapp.scenarios.importer import BESIDE
 
 SHOWN = 200
-KINDS = ("version", "revision")
 
 
 @access("read")
@@ -33,12 +31,11 @@ def beside(request: HttpRequest) -> HttpResponse:
     batch, job = (whole_number(params.text(name), 1, LARGEST_ID) for name in ("batch", "job"))
     if batch is not None:
         row = get_object_or_404(Batch, pk=batch)
-        versions = list(find_versions_beside(batch).values_list("version", flat=True))
-        revisions = list(find_revisions_beside(batch).values_list("revision", flat=True))
+        versions, revisions = list_of_batch(batch)
         origin = {"name": "batch", "number": batch, "words": row.name, "url": reverse("batches:batch", args=[batch])}
     else:
         found = get_object_or_404(Job, pk=job or 0)
-        versions, revisions = _listed(found)
+        versions, revisions = list_of_import(found)
         url = reverse("jobs:detail", args=[found.pk])
         origin = {"name": "job", "number": found.pk, "words": found.title, "url": url}
     version_rows, revision_rows = adoption.find_versions(versions), adoption.find_revisions(revisions)
@@ -51,14 +48,6 @@ def beside(request: HttpRequest) -> HttpResponse:
         "shown": SHOWN,
     }
     return render(request, "edits/beside.html", context)
-
-
-def _listed(job: Job) -> tuple[list[int], list[int]]:
-    """The versions and the revisions that the result of an import lists."""
-    lines = job.result.get(BESIDE, []) if isinstance(job.result, dict) else []
-    lines = [line for line in lines if isinstance(line, dict) and type(line.get("id")) is int]
-    versions, revisions = ([line["id"] for line in lines if line.get("kind") == kind] for kind in KINDS)
-    return versions, revisions
 
 
 @access("review")

@@ -22,6 +22,7 @@ from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.audits.services import case_of, start_task_audit, start_tasks_audit, subject_of
+from webapp.scenarios.human_work import has_human_work
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
 from webapp.scenarios.revision_record import start_of, task_record
@@ -121,10 +122,13 @@ def start_frame(user: Any, task: Task) -> Job:
     return row
 
 
-def frame_task(sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True) -> TaskRevision:
+def frame_task(
+    sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True, leaves_human_work: bool = False
+) -> TaskRevision:
     """Execute the reference and give the task the frame that it spans. A task that has one keeps it.
 
-    Its audit is queued, unless the caller does that for many (`audited`).
+    Its audit is queued, unless the caller does that for many (`audited`). With `leaves_human_work` a task that a person
+    has edited or decided on meanwhile is refused.
 
     Raises InputError, ProgramError and InfrastructureError.
     """
@@ -138,12 +142,20 @@ def frame_task(sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True)
     with transaction.atomic():
         if _locked(task).pk != revision.pk:
             raise InputError("The task was changed while its frame was made. Switch it on again.")
+        locked = Task.objects.select_for_update(of=("self",)).get(pk=task.pk)
+        if leaves_human_work and has_human_work(locked):
+            raise InputError("A person edited the task or decided on it while its frame was made.")
         allowed = len(frame.allowances)
         return _revised(user, revision, frame, "task.frame.on", audited=audited, allowances=allowed)
 
 
 def frame_tasks(
-    sandbox: Sandbox, tasks: Sequence[int], user: Any = None, progress: Progress = lambda done, total, note: None
+    sandbox: Sandbox,
+    tasks: Sequence[int],
+    user: Any = None,
+    progress: Progress = lambda done, total, note: None,
+    *,
+    leaves_human_work: bool = False,
 ) -> FramesMade:
     """Give each of these tasks the frame that its reference spans, then queue one audit of all that got one.
 
@@ -162,7 +174,7 @@ def frame_tasks(
             elif current is None or current.verifier_kind == "rubric" or reference_of(current) is None:
                 done.no_reference += 1
             else:
-                _try_frame(sandbox, row, user, done)
+                _try_frame(sandbox, row, user, done, leaves_human_work=leaves_human_work)
     finally:
         if done.made:
             start_tasks_audit(user, done.made)
@@ -170,9 +182,9 @@ def frame_tasks(
     return done
 
 
-def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade) -> None:
+def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade, *, leaves_human_work: bool) -> None:
     try:
-        frame_task(sandbox, task, user, audited=False)
+        frame_task(sandbox, task, user, audited=False, leaves_human_work=leaves_human_work)
     except (InputError, ProgramError, Conflict) as error:
         done.failed.append({"place": task.key, "reason": str(error)[:500]})
     else:

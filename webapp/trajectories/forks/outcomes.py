@@ -10,6 +10,7 @@ from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import default_sandbox
 from webapp.accounts.row_log import acting
 from webapp.accounts.services import audit
+from webapp.environments.totals import lock_environment
 from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.scenarios.audits.services import start_task_audit
@@ -87,6 +88,7 @@ def make_reference(user: Any, fork: Trajectory) -> tuple[TaskReference, Job]:
     if problem:
         raise Conflict(problem)
     with acting(user, "the reference was replaced"):
+        lock_environment(fork.attempted_task.environment_id)
         current = TaskRevision.objects.get(pk=seen or 0)
         if Task.objects.select_for_update().get(pk=fork.attempted_task.pk).current_id != seen:
             raise Conflict("The task was edited meanwhile. Try it again: the calls are executed at its new revision.")
