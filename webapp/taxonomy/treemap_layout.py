@@ -169,7 +169,7 @@ class Drawing:
         total = max(whole, sum(tile.value for tile in tiles))
         while shown:
             left = total - sum(tile.value for tile in shown)
-            strip = min(REST, box.height / 4) if left else 0.0
+            strip = min(REST, box.height) if left else 0.0
             room = Box(box.left, box.top, box.width, box.height - strip)
             boxes = squarified([tile.value for tile in shown], room)
             small = next((at for at, one in enumerate(boxes) if is_too_small(one)), None)
