@@ -20,6 +20,8 @@ MOST_TEXT = 1 << 23
 """All that a request may carry: for what a person wrote, which is refused and shown again where it is too long."""
 MOST_PICKS = 200
 """So many ticked rows an address takes."""
+NAMES_READ = "_names_read"
+"""The attribute of a query in which readers note the names that they asked for."""
 
 
 def whole_number(text: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
@@ -34,26 +36,27 @@ class Params:
 
     def __init__(self, query: QueryDict) -> None:
         self._query = query
+        self._read: set[str] = query.__dict__.setdefault(NAMES_READ, set())
         self.unreadable: list[str] = []
         """Names of parameters that were given and left out."""
 
     def text(self, name: str, most: int = 200, *, strip: bool = False) -> str:
         """The first `most` characters; empty where it is not given."""
-        value = str(self._query.get(name, "")).replace("\x00", "")
+        value = self._find_given(name).replace("\x00", "")
         return (value.strip() if strip else value)[:most]
 
     def texts(self, name: str, most: int = 200) -> list[str]:
         """Every value of a parameter that may be given more than once."""
-        return [str(value).replace("\x00", "")[:most] for value in self._query.getlist(name)]
+        return [value.replace("\x00", "")[:most] for value in self._list_given(name)]
 
     def choice(self, name: str, allowed: Container[str], default: str = "") -> str:
         """One of the words that are allowed, else `default`."""
-        value = str(self._query.get(name, ""))
+        value = self._find_given(name)
         return value if value and value in allowed else self._left_out(name, value, default)
 
     def number(self, name: str, low: int = 0, high: int = LARGEST_INT) -> int | None:
         """A whole number in decimal digits, from `low` to `high`."""
-        value = str(self._query.get(name, "")).strip()
+        value = self._find_given(name).strip()
         number = whole_number(value, low, high)
         return number if number is not None else self._left_out(name, value, None)
 
@@ -68,18 +71,18 @@ class Params:
 
     def ids(self, name: str, most: int) -> list[int]:
         """The primary keys of a comma list, each once."""
-        parts = str(self._query.get(name, "")).split(",")[: 2 * most]
+        parts = self._find_given(name).split(",")[: 2 * most]
         keys = [whole_number(part, 1, LARGEST_ID) for part in parts]
         return list(dict.fromkeys(key for key in keys if key is not None))[:most]
 
     def picks(self, name: str, most: int = MOST_PICKS) -> tuple[int, ...]:
         """The primary keys of a parameter that is given once for each, as ticked rows are; each once."""
-        given = (whole_number(str(value), 1, LARGEST_ID) for value in self._query.getlist(name)[: 2 * most])
+        given = (whole_number(value, 1, LARGEST_ID) for value in self._list_given(name)[: 2 * most])
         return tuple(dict.fromkeys(key for key in given if key is not None))[:most]
 
     def decimal(self, name: str, low: float = -LARGEST_FLOAT, high: float = LARGEST_FLOAT) -> float | None:
         """A number with a point, from `low` to `high`; none beyond 2**53."""
-        value = str(self._query.get(name, "")).strip()
+        value = self._find_given(name).strip()
         try:
             number = float(value)
         except ValueError:
@@ -88,7 +91,7 @@ class Params:
 
     def day(self, name: str) -> date | None:
         """A day such as 2026-01-31."""
-        value = str(self._query.get(name, "")).strip()
+        value = self._find_given(name).strip()
         try:
             return date.fromisoformat(value)
         except ValueError:
@@ -96,13 +99,27 @@ class Params:
 
     def flag(self, name: str) -> bool:
         """Whether it is `1` or `true`."""
-        return self._query.get(name) in ("1", "true")
+        return self._find_given(name) in ("1", "true")
 
     def told(self, messages: Mapping[str, str]) -> list[str]:
         """The message of each parameter that was left out, in the order in which they were read."""
         return [messages[name] for name in self.unreadable if name in messages]
 
+    def _find_given(self, name: str) -> str:
+        self._read.add(name)
+        return str(self._query.get(name, ""))
+
+    def _list_given(self, name: str) -> list[str]:
+        self._read.add(name)
+        return list(map(str, self._query.getlist(name)))
+
     def _left_out(self, name: str, value: str, default: Default) -> Default:
         if value:
             self.unreadable.append(name)
         return default
+
+
+def find_unread_names(query: QueryDict) -> list[str]:
+    """Return the names of parameters that have a value and that nobody has read so far."""
+    read: set[str] = query.__dict__.get(NAMES_READ, set())
+    return [name for name, values in query.lists() if name not in read and any(values)]

@@ -201,6 +201,22 @@ KINDS: dict[str, FindingKind] = {
 """The kinds from `syntax` on are what the runtime's static check reports."""
 
 
+TASK_KINDS = (
+    "all_true_at_start",
+    "high_do_nothing",
+    "check_true_at_start",
+    "check_raises_at_start",
+    "check_invalid",
+    "check_not_boolean",
+    "check_reads_initial_state",
+    "no_checks",
+    "unknown_state_key",
+    "start_fails",
+    "checks_not_run",
+)
+"""Kinds of findings on tasks, in the order in which lists offer them; the others are of environments."""
+
+
 def kind_of(name: str) -> FindingKind:
     """The entry of a kind; a kind nobody described yet is shown by its name."""
     return KINDS.get(name) or FindingKind("warning", name.replace("_", " ").capitalize(), "See the message.")

@@ -123,6 +123,15 @@ def test_what_cannot_be_understood_is_left_out(admin: Client, rows: None, name: 
     assert "<img src=x" not in markup(page)
 
 
+@pytest.mark.parametrize("name", sorted(PAGES))
+def test_a_filter_that_a_list_does_not_have_is_named(admin: Client, rows: None, name: str) -> None:
+    address = reverse(PAGES[name])
+    page = markup(admin.get(f"{address}?colour=red&empty=&after=1"))
+    assert page.count("This list has no filter") == 1
+    assert "no filter “colour”" in page
+    assert "This list has no filter" not in markup(admin.get(address))
+
+
 def test_cursors_of_days_lead_on(admin: Client, rows: None) -> None:
     """A column of times has its cursor as text."""
     for number in range(60):

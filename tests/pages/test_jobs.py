@@ -74,6 +74,16 @@ def test_sums_are_not_counted_as_records(page: Client) -> None:
     assert "<h3>failed · 1</h3>" in html
 
 
+def test_findings_of_an_import_are_explained_and_lead_to_what_has_them(page: Client) -> None:
+    counts = {"cut_identifier": 9, "no_checks": 22, "new_kind": 1}
+    row = pages_seed.job(JobState.SUCCEEDED, result={"findings": counts})
+    html = flat(page.get(f"/jobs/{row.pk}/"))
+    assert html.index('href="/tasks/?finding=no_checks"') < html.index('href="/environments/?finding=cut_identifier"')
+    assert "A name in the state schema lost letters at an end" in html
+    assert ">New kind</a>" in html
+    assert "gzip" in flat(page.get("/import/?what=trajectories")).partition('name="trajectories"')[2][:200]
+
+
 def test_cancel_and_retry(page: Client) -> None:
     queued = pages_seed.job(JobState.QUEUED)
     assert page.get(f"/jobs/{queued.pk}/cancel").status_code == 405

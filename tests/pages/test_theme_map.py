@@ -15,12 +15,20 @@ from tests.taxonomy.samples import server
 from webapp.batches.models import Batch
 from webapp.environments.models import Environment
 from webapp.pages.ecosystem import Scope
-from webapp.pages.theme_map import theme_map
+from webapp.pages.models import ThemeLayout
+from webapp.pages.theme_map import kept_layouts
+from webapp.pages.theme_map.plane import MapChoice, ThemeMap, draw_theme_map, themes_on_map
 from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.labels import FIRST_LEVEL
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.theme_services import draft_of
 
 pytestmark = pytest.mark.django_db
+
+
+def theme_map(scope: Scope, choice: MapChoice | None = None) -> ThemeMap:
+    chosen = choice or MapChoice()
+    return draw_theme_map(*themes_on_map(scope, chosen), chosen)
 
 
 def test_likes_lie_together() -> None:
@@ -34,6 +42,25 @@ def test_likes_lie_together() -> None:
     assert layout([]) == []
     assert layout([fish])[0].nearest is None
     assert len(layout(["", "", ""])) == 3
+
+
+def test_neighbours_of_many_texts_lie_together() -> None:
+    """Each text lies nearer to the texts of its own subject than to those of the others."""
+    subjects = (
+        "boats land fish at the harbour market",
+        "pupils and rooms of a school timetable",
+        "snow and wind tomorrow",
+    )
+    texts = [f"{subject} number {at} {at * 7 % 31}" for at in range(30) for subject in subjects]
+    places = layout(texts)
+    assert places == layout(texts)
+    assert all(place.nearest is not None and place.nearest % 3 == at % 3 for at, place in enumerate(places))
+    middles = [
+        (sum(p.x for p in places[at::3]) / 30, sum(p.y for p in places[at::3]) / 30) for at in range(len(subjects))
+    ]
+    for at, place in enumerate(places):
+        distances = [(place.x - x) ** 2 + (place.y - y) ** 2 for x, y in middles]
+        assert distances.index(min(distances)) == at % 3
 
 
 def test_the_map_of_a_batch_has_what_came_to_nothing() -> None:
@@ -74,3 +101,33 @@ def test_the_map_of_all_draws_themes_and_says_which_have_grown(page: Client) -> 
     assert "has grown from it yet" in shown
     told = page.get("/api/v1/ecosystem/themes").json()["points"]
     assert [(one["name"], one["grown"]) for one in told] == [("Mill", True), ("Dam", False), ("Fish pond", False)]
+
+
+def test_labels_colour_the_map_and_narrow_it(page: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    others = [name for name in FIRST_LEVEL if name != "Weather"][:9]
+    servers = [server(number, name=f"Dam {number}") for number in range(12)]
+    servers += [server(number, name=f"Mill {number}", primary_label=others[number % 9]) for number in range(12, 62)]
+    import_servers(parse_entries(json.dumps(servers).encode()))
+    found = theme_map(Scope())
+    assert [(one.name, one.count) for one in found.labels[:1]] == [("Weather", 12)]
+    assert [one.colour for one in found.labels] == [1, 2, 3, 4, 5, 6, 7, 8, 0, 0]
+    assert [bool(one.left) for one in found.labels] == [True] * 8 + [False] * 2
+    narrowed = theme_map(Scope(), MapChoice(label="Weather", find="dam 1"))
+    assert {point.theme.name for point in narrowed.chosen} == {"Dam 1", "Dam 10", "Dam 11"}
+    assert len(narrowed.points) == 62
+    alone = theme_map(Scope(), MapChoice(label="Weather", alone=True))
+    assert {point.label for point in alone.points} == {"API Integration"}
+    assert len(alone.points) == 12
+    shown = body(page, "/ecosystem/themes/?label=Weather&find=dam")
+    assert "12 of 62" in shown
+    assert shown.count("data-row-link") == 12
+    assert "51 to 62 of 62" in body(page, "/ecosystem/themes/?start=50")
+    assert "No theme matches" in body(page, "/ecosystem/themes/?find=zzz")
+    assert "No theme hangs on" in body(page, "/ecosystem/themes/?label=zzz&alone=1")
+    ThemeLayout.objects.all().delete()
+    monkeypatch.setattr(kept_layouts, "QUICK_UP_TO", 5)
+    waiting = body(page, "/ecosystem/themes/")
+    assert "Places are being worked out for 62 themes" in waiting
+    assert 'hx-trigger="load"' in waiting
+    assert "Most like" in body(page, "/ecosystem/themes/", HX_Request="true", HX_Target="theme-map")
+    assert "Most like" in body(page, "/ecosystem/themes/"), "the places are kept"

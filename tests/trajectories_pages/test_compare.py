@@ -14,7 +14,8 @@ from tests.fixtures import replay_seed as seed
 from tests.fixtures.markup import markup, words
 from webapp.accounts.models import User
 from webapp.trajectories.models import Step, Trajectory
-from webapp.trajectories.side_by_side import queries, table
+from webapp.trajectories.replay import matrix_grid, panels
+from webapp.trajectories.side_by_side import check_grid, queries, table
 from webapp.trajectories.steps import add_score
 
 pytestmark = pytest.mark.django_db
@@ -95,6 +96,40 @@ def test_checks_that_differ_come_first_and_say_so(reader, pair):
     assert "4 say the same of every attempt" in page
     assert "All is done." in page
     assert "No answer." in page
+
+
+def test_end_states_are_compared_and_each_attempt_can_be_forked_where_they_part(client, pair):
+    _, second = pair
+    client.force_login(User.objects.create_user("ann", role="annotator"))
+    same = text(client.get(ids(*pair)))
+    assert "= the same in all" in same[same.index("End states") : same.index("Final answers")]
+    for run in pair:
+        assert f'href="/trajectories/{run.pk}/fork/?step=5"' in same
+    last = second.steps.get(index=second.step_count - 1)
+    Step.objects.filter(pk=last.pk).update(patch=[*last.patch, {"op": "add", "path": "/extra", "value": "late"}])
+    ends = text(client.get(ids(*pair)))
+    ends = ends[ends.index("End states") : ends.index("Final answers")]
+    assert "1 place where they differ" in words(ends)
+    assert re.search(r"extra</th>.*not there.*late", ends)
+
+
+def test_a_check_on_the_answer_says_nothing_before_the_answer(pair):
+    """As in the replay: the check on the answer holds since the step that gave it, not since the start."""
+    first, second = pair
+    reading = first.revision.checks.order_by("position").first()
+    source = "def check(initial_state, final_state, answer):\n    return bool(answer)"
+    first.revision.checks.filter(pk=reading.pk).update(source=source)
+    found = table.compare(queries.require_attempts([first.pk, second.pk]))
+    names = {line.label.number: line for line in found.checks.lines if line.label.reads_answer}
+    assert names
+    matrix, labels = panels.shown_matrix(first)
+    shown = {flip.label.number: flip.step for flip in matrix_grid.flips(matrix, labels) if flip.label.reads_answer}
+    assert {flip.label.number: flip.step for flip in check_flips_of(first) if flip.label.reads_answer} == shown
+    assert shown
+
+
+def check_flips_of(run: Trajectory):
+    return check_grid.check_flips(run, check_grid.labels_of({run.revision_id}))
 
 
 def test_a_result_that_differs_parts_them(reader):
@@ -220,7 +255,7 @@ def test_the_number_of_queries_is_bounded(reader, pair):
             reader.get(ids(*chosen))
         counts.append(len(captured))
     assert counts[0] <= 16
-    assert counts[1] == counts[0] + 2  # the steps of each
+    assert counts[1] == counts[0] + 2 * 4  # of each its steps, and what its end state is made of
 
 
 def test_long_attempts_are_folded_and_capped(reader, monkeypatch):

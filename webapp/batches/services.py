@@ -36,6 +36,7 @@ from webapp.batches.spec import MOST_THEMES, BatchSettings
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
 from webapp.events.services import publish
+from webapp.templatetags.show import counted
 
 RETRIED = (ItemState.FAILED, ItemState.REJECTED, ItemState.CANCELLED)
 STILL = (BatchState.PAUSED, BatchState.CAPPED, BatchState.FAILED)
@@ -120,7 +121,9 @@ def _within(user: Any, settings: BatchSettings, themes: int) -> BatchSettings:
         return settings
     limit = limits()
     if themes > limit.annotator_themes:
-        raise InputError(f"You may launch up to {limit.annotator_themes} themes at once; {themes} were chosen.")
+        raise InputError(
+            f"You may launch up to {counted(limit.annotator_themes, 'theme')} at once; {themes} were chosen."
+        )
     if settings.cap is not None and settings.cap > limit.annotator_cap:
         raise InputError(f"You may spend up to {limit.annotator_cap:g} in a batch; the cap asked for {settings.cap:g}.")
     cap = limit.annotator_cap if settings.cap is None else settings.cap

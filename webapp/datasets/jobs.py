@@ -13,6 +13,7 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import MadeLink, made_by, subject_page
+from webapp.templatetags.show import counted
 
 
 @subject_page("dataset")
@@ -30,7 +31,7 @@ def frozen(job: Job) -> list[MadeLink]:
     """The datasets that came of it, with their rows."""
     rows = Dataset.objects.filter(job=job, state=DatasetState.READY)
     return [
-        MadeLink(f"{name} ({train + test:,} rows)", reverse("datasets:dataset", args=[public_id]))
+        MadeLink(f"{name} ({counted(train + test, 'row')})", reverse("datasets:dataset", args=[public_id]))
         for public_id, name, train, test in rows.values_list("public_id", "name", "train_rows", "test_rows")
     ]
 

@@ -7,6 +7,7 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
@@ -18,6 +19,7 @@ from webapp.jobs.subjects import made_links, page_of
 from webapp.lists.bulk_acts import bulk_page
 from webapp.lists.list_context import asked_list
 from webapp.lists.list_filters import list_query
+from webapp.lists.registry import PAGES
 from webapp.paging import keyset
 from webapp.rest.api_examples import list_call
 
@@ -49,6 +51,8 @@ def job_context(pk: int) -> dict[str, Any]:
         "result": result,
         "made": made_links(job),
         "page": page_of(job.subject),
+        "environments_url": reverse(PAGES["environments"]),
+        "tasks_url": reverse(PAGES["tasks"]),
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import QuerySet
 from django.utils import timezone
 
+from synthesis.assessment.kinds import TASK_KINDS, FindingKind, kind_of
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.jobs.models import OPEN_STATES, Job, JobLog
 
@@ -32,6 +33,20 @@ class Result:
     failed: int = 0
     made: int = 0
     kept: int | None = None
+    findings: tuple[FindingCount, ...] = ()
+
+
+@dataclass(frozen=True)
+class FindingCount:
+    """How many findings of a kind an import met. `of_tasks`: they concern tasks, not environments."""
+
+    name: str
+    kind: FindingKind
+    number: int
+
+    @property
+    def of_tasks(self) -> bool:
+        return self.name in TASK_KINDS
 
 
 def spoken(key: str) -> str:
@@ -49,6 +64,7 @@ def result_view(result: Any) -> Result:
         tables.append(summary(parts))
     listed = {f"{key}: failed": part["failed"] for key, part in parts.items()}
     others = {key: value for key, value in result.items() if key not in parts}
+    findings = _read_findings(others.pop("findings", None))
     for key, value in (others | listed).items():
         if isinstance(value, str | int | float | bool):
             facts.append((spoken(key), value))
@@ -67,7 +83,15 @@ def result_view(result: Any) -> Result:
     failures = [result.get("failed"), *listed.values()]
     failed = sum(len(failed) for failed in failures if isinstance(failed, list))
     made = sum(_made(part) for part in (others, *parts.values()))
-    return Result(facts, tables, rest, failed, made, result.get("items_kept"))
+    return Result(facts, tables, rest, failed, made, result.get("items_kept"), findings)
+
+
+def _read_findings(counts: Any) -> tuple[FindingCount, ...]:
+    """The counts of an import by kind, the largest first."""
+    if not isinstance(counts, dict):
+        return ()
+    found = [FindingCount(name, kind_of(name), number) for name, number in counts.items() if isinstance(number, int)]
+    return tuple(sorted(found, key=lambda one: (-one.number, one.kind.title)))
 
 
 def came_to_nothing(kind: str, result: Result) -> bool:

@@ -22,6 +22,7 @@ from webapp.labelling.models import Label, LabelItem, LabelSession, SessionKind,
 from webapp.labelling.rights import require_adjudicator
 from webapp.labelling.sessions import APPLIED, locked_session
 from webapp.labelling.visibility import closed_labels
+from webapp.templatetags.show import counted
 
 
 @dataclass(frozen=True)
@@ -264,4 +265,7 @@ def require_settled(session: LabelSession) -> None:
     """Raises InputError: some items are open."""
     left = session.item_count - session.settled_count
     if left:
-        raise InputError(f"{left} of {session.item_count} items are not settled yet. Settle them, then apply.")
+        be = "is" if left == 1 else "are"
+        raise InputError(
+            f"{left} of {counted(session.item_count, 'item')} {be} not settled yet. Settle them, then apply."
+        )

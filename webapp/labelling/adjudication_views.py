@@ -30,6 +30,7 @@ from webapp.labelling.sessions import newest_guideline
 from webapp.labelling.tree_choice import tree_context
 from webapp.query_params import Params
 from webapp.review.queues import may_edit
+from webapp.templatetags.show import counted
 
 SHOWN = 50
 POSTS_SHOWN = 200
@@ -258,7 +259,7 @@ def settle_agreed(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{number} items on which everybody agrees are settled.")
+        messages.success(request, f"Settled, since everybody agrees: {counted(number, 'item')}.")
     return redirect("labelling:adjudication", pk)
 
 

@@ -24,6 +24,7 @@ TOOLS_KEPT = 60
 RULES_KEPT = 40
 EXAMPLES = 3
 DESCRIBED_CHARS = 160
+TOOLS_NAMED = 3
 SEPARATOR = " \u203a "
 
 
@@ -94,12 +95,17 @@ class FrozenItem:
 
 
 def item_texts(items: Iterable[LabelItem]) -> dict[int, str]:
-    """Return the beginning of what is written about each item, which tells items of one name apart.
+    """Return the first tools of each item and the beginning of its text, which tell items of one name apart.
 
     Items are listed without their content; a page reads that of the few it shows.
     """
     rows = LabelItem.objects.filter(pk__in=[item.pk for item in items]).values_list("pk", "content")
-    return {pk: str(content.get("text", ""))[:DESCRIBED_CHARS] for pk, content in rows}
+    return {pk: _describe_content(content)[:DESCRIBED_CHARS] for pk, content in rows}
+
+
+def _describe_content(content: dict[str, Any]) -> str:
+    tools = ", ".join(str(tool["name"]) for tool in content.get("tools", [])[:TOOLS_NAMED])
+    return " · ".join(part for part in (tools, str(content.get("text", "")).strip()) if part)
 
 
 def tree_now() -> list[list[Any]]:

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from webapp.labelling.models import Ask, Label, LabelRound, LabelSession, Reservation
 from webapp.review.models import AssignmentState
+from webapp.templatetags.show import counted
 
 
 @dataclass(frozen=True)
@@ -83,10 +84,12 @@ def _stuck(session: LabelSession, found: LabelRound, asks: Any) -> tuple[str, ..
         passed = skips.filter(ask__free__gt=0).values("ask").annotate(n=Count("user", distinct=True))
         lost = passed.filter(n__gt=members - F("ask__overlap")).count()
         if lost:
-            words.append(f"{lost} items cannot be completed: too many of the {members} people skipped them.")
+            words.append(
+                f"Too many of the {members} people skipped {counted(lost, 'item')}, which cannot be completed."
+            )
     ended = Reservation.objects.filter(round=found, state=AssignmentState.HELD, expires_at__lt=timezone.now()).count()
     if ended:
-        words.append(f"{ended} reservations ended; the next person who asks for an item gets one of those.")
+        words.append(f"{counted(ended, 'reservation')} ended; the next person who asks for an item gets one of those.")
     if not free.exists() and not Reservation.objects.filter(round=found, state=AssignmentState.HELD).exists():
         words.append("Every item has its answers: close the round.")
     return tuple(words)

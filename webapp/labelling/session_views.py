@@ -37,6 +37,7 @@ from webapp.rest.api_examples import list_call
 from webapp.rest.idempotency import fingerprint, once
 from webapp.review.models import AssignmentState
 from webapp.review.queues import may_edit
+from webapp.templatetags.show import counted
 
 ITEMS_SHOWN = 50
 PREVIEWED = 12
@@ -167,7 +168,7 @@ def close(request: HttpRequest, pk: int) -> HttpResponse:
     except InputError as error:
         messages.error(request, str(error))
         return redirect("labelling:session", pk)
-    early = f" with {found.missing} answers fewer than asked for" if found.missing else ""
+    early = f" with {counted(found.missing, 'answer')} fewer than asked for" if found.missing else ""
     messages.success(request, f"Round {found.number} is closed{early}. Its labels can be seen now.")
     return redirect("labelling:session", pk)
 

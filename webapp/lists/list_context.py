@@ -17,8 +17,10 @@ from webapp.lists.list_filters import ListQuery
 from webapp.lists.models import ColumnChoice, SavedView
 from webapp.lists.registry import PAGES
 from webapp.lists.services import kept_query
-from webapp.paging import Page, link
-from webapp.query_params import Params
+from webapp.paging import CURSORS, Page, link
+from webapp.query_params import Params, find_unread_names
+
+MOST_UNKNOWN = 5
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,19 @@ class ShownList:
     """Whether the person asked for another order than the list has at first."""
     place: str = ""
     """The parameters that say where the list stands on a page with several; they are no filter."""
+    given: QueryDict | None = None
+    """The parameters of the request."""
 
     @property
     def narrowed(self) -> int:
         """How many filters are set."""
         return sum(chip.set for chip in self.chips)
+
+    @property
+    def unknown(self) -> list[str]:
+        """Parameters of the address that the page does not know. Read when the page is drawn, after its filters."""
+        names = find_unread_names(self.given) if self.given is not None else []
+        return [name for name in names if name not in CURSORS][:MOST_UNKNOWN]
 
     @property
     def parameters(self) -> list[tuple[str, str]]:
@@ -99,6 +109,7 @@ def shown_list(
         query=query,
         reordered=order != rows.default_order,
         place=place,
+        given=request.GET,
     )
 
 

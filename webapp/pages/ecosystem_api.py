@@ -9,7 +9,7 @@ from ninja import Query, Router
 from webapp.batches.models import Batch
 from webapp.pages.ecosystem import Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemOut, EcosystemQuery, ThemeMapOut, ecosystem_out, theme_map_out
-from webapp.pages.theme_map import theme_map
+from webapp.pages.theme_map.plane import MapChoice, draw_theme_map, themes_on_map
 from webapp.rest.auth import needs
 
 router = Router(tags=["environments"])
@@ -30,4 +30,5 @@ def get_ecosystem(request: HttpRequest, query: Query[EcosystemQuery]) -> Ecosyst
 @router.get("/ecosystem/themes", auth=needs("read"), response=ThemeMapOut)
 def get_theme_map(request: HttpRequest, query: Query[EcosystemQuery]) -> ThemeMapOut:
     """The newest themes of the taxonomy, or a batch's, on a plane by how alike they are in words."""
-    return theme_map_out(theme_map(scope_of(query)))
+    choice = MapChoice()
+    return theme_map_out(draw_theme_map(*themes_on_map(scope_of(query), choice), choice))

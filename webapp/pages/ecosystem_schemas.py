@@ -10,7 +10,7 @@ from pydantic import Field
 
 from webapp.pages.distributions import Spread
 from webapp.pages.ecosystem import Ecosystem, MeasureSpread, Verdicts
-from webapp.pages.theme_map import ThemeMap
+from webapp.pages.theme_map.plane import ThemeMap
 from webapp.rest.types import Id, ShortText
 
 
@@ -95,10 +95,12 @@ class EcosystemOut(Schema):
 
 class PointOut(Schema):
     """`x` and `y` from 0 to 1; `nearest` is the number of the theme that is most like it, null where it is alone.
-    `grown`: an environment has grown from it; `state` is that of its item in a batch."""
+    `grown`: an environment has grown from it; `state` is that of its item in a batch; `label` is that of the first
+    level that it hangs on."""
 
     number: int
     name: str
+    label: str
     state: str
     grown: bool
     x: float
@@ -145,6 +147,7 @@ def theme_map_out(theme_map: ThemeMap) -> ThemeMapOut:
         PointOut(
             number=point.number,
             name=point.theme.name,
+            label=point.label,
             state=point.theme.state,
             grown=bool(point.theme.environment),
             x=point.place.x,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
@@ -18,9 +19,12 @@ from webapp.pages.demo_content import demo_amounts
 from webapp.pages.ecosystem import WORST, Scope, ecosystem
 from webapp.pages.ecosystem_schemas import EcosystemQuery
 from webapp.pages.over_time import DAYS, NEWEST, over_time
-from webapp.pages.theme_map import MOST, theme_map
+from webapp.pages.theme_map.plane import MOST, MapChoice, ThemeMap, draw_theme_map, is_quick, themes_on_map
+from webapp.paging import link
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
+from webapp.taxonomy.models import Theme
+from webapp.taxonomy.queries import add_tool_names
 from webapp.taxonomy.static_files import NAME, map_style_id
 
 
@@ -80,11 +84,45 @@ def part(request: HttpRequest) -> HttpResponse:
     return render(request, "pages/ecosystem_part.html", said(scope_of(request)))
 
 
+ROWS = 50
+"""Themes on one page of the map's table."""
+
+
 @access("read")
 @require_safe
 def themes(request: HttpRequest) -> HttpResponse:
-    """The theme map: alone as a part, else with the house around it."""
-    scope = scope_of(request)
-    context = {"scope": scope, "map": theme_map(scope), "placed_up_to": MOST}
+    """The theme map: alone as a part, else with the house around it, which asks for a map that takes long."""
+    scope, params = scope_of(request), Params(request.GET)
+    label = params.text("label")
+    choice = MapChoice(label, bool(label) and params.flag("alone"), params.text("find", strip=True))
     part_only = wants_fragment(request, "theme-map")
+    shown, more = themes_on_map(scope, choice)
+    context: dict[str, Any] = {"scope": scope, "choice": choice, "placed_up_to": MOST, "number": len(shown)}
+    context["alone"] = not part_only or is_on_map_page(request)
+    if part_only or is_quick(shown):
+        context |= _describe_map(request, draw_theme_map(shown, more, choice))
     return render(request, "pages/ecosystem/theme_map.html" if part_only else "pages/theme_map.html", context)
+
+
+def is_on_map_page(request: HttpRequest) -> bool:
+    """Whether htmx asks from the map's own page, not from statistics that show the map."""
+    return urlsplit(request.headers.get("HX-Current-URL", "")).path == request.path
+
+
+def _describe_map(request: HttpRequest, theme_map: ThemeMap) -> dict[str, Any]:
+    """The map with one page of its table."""
+    start = Params(request.GET).number("start") or 0
+    chosen = theme_map.chosen
+    rows = chosen[start : start + ROWS]
+    kept = Theme.objects.filter(pk__in=[point.theme.pk for point in rows if point.theme.pk])
+    about = {theme.pk: theme for theme in kept}
+    add_tool_names(about.values())
+    return {
+        "map": theme_map,
+        "rows": [(point, about.get(point.theme.pk or 0)) for point in rows],
+        "start": start,
+        "end": start + len(rows),
+        "total": len(chosen),
+        "before": link(request, start=str(max(0, start - ROWS))) if start else "",
+        "after": link(request, start=str(start + ROWS)) if len(chosen) > start + ROWS else "",
+    }

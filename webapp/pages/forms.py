@@ -86,7 +86,7 @@ class EnvironmentsForm(forms.Form):
 
 
 class TrajectoriesForm(forms.Form):
-    trajectories = UploadField(help_text=TRAJECTORIES)
+    trajectories = UploadField(accept=PACKED, help_text=TRAJECTORIES)
     frames = forms.BooleanField(label="Give their tasks a frame", required=False, help_text=RUN_FRAMES)
 
 

@@ -12,3 +12,15 @@ class Visit(models.Model):
     before = models.DateTimeField(null=True, blank=True)
     steps_hidden = models.BooleanField(default=False)
     """Whether they have put the first steps away."""
+
+
+class ThemeLayout(models.Model):
+    """Places of texts on the theme map, kept because they take seconds to work out.
+
+    `key` is the hash of the texts. A row may be deleted at any time: it is worked out again.
+    """
+
+    key = models.CharField(max_length=64, primary_key=True)
+    places = models.JSONField()
+    """For each text: x, y, the index of the nearest one or null, similarity."""
+    at = models.DateTimeField(auto_now_add=True)

@@ -34,6 +34,7 @@ from webapp.review.subjects import locked_subject, subject_page, subject_title
 from webapp.review.verdicts import REASONS, VERDICTS, reason_labels, verdict_label
 from webapp.scenarios.queries import find_task, tasks_in_order
 from webapp.scenarios.task_filters import read_filters
+from webapp.templatetags.show import counted
 
 TITLE_CHARS = 80
 
@@ -189,7 +190,7 @@ def undo(request: HttpRequest, pk: int) -> HttpResponse:
 def undo_group(request: HttpRequest, group: uuid.UUID) -> HttpResponse:
     """Take back all decisions of one bulk act."""
     count = decisions.undo_group(request.user, group)
-    messages.success(request, f"{count:,} decisions are undone.")
+    messages.success(request, f"Undone: {counted(count, 'decision')}.")
     return redirect("review:history")
 
 

@@ -15,6 +15,7 @@ from webapp.review.models import ReviewQueue
 from webapp.review.queue_fill import fill
 from webapp.review.queues import FILL_JOB
 from webapp.scenarios.jobs import person_of
+from webapp.templatetags.show import counted
 
 
 @subject_page("queue")
@@ -30,7 +31,7 @@ def fill_queue(context: JobContext) -> dict[str, Any]:
         raise InputError("The queue is gone.")
     context.progress(0, 1, queue.name)
     done = fill(queue)
-    context.progress(1, 1, f"{done.total:,} items")
+    context.progress(1, 1, counted(done.total, "item"))
     return {"added": done.added, "withdrawn": done.withdrawn, "reopened": done.reopened, "total": done.total}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from django.http import QueryDict
 
-from synthesis.assessment.kinds import KINDS, kind_of
+from synthesis.assessment.kinds import KINDS, TASK_KINDS, kind_of
 from webapp.forms import filter_bar
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
@@ -16,18 +16,6 @@ from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import AuditState, ReviewState
 from webapp.scenarios.withheld.filters import CHOICES
 
-TASK_KINDS = (
-    "all_true_at_start",
-    "high_do_nothing",
-    "check_true_at_start",
-    "check_raises_at_start",
-    "check_invalid",
-    "check_not_boolean",
-    "check_reads_initial_state",
-    "no_checks",
-    "unknown_state_key",
-    "start_fails",
-)
 TASKS = RowList(
     "tasks",
     "Tasks",

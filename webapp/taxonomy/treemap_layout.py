@@ -23,6 +23,8 @@ EDGE = 3.0
 LEAST_WIDTH, LEAST_HEIGHT = 56.0, 26.0
 LEAST_AREA = 1_500.0
 """Smaller tiles cannot hold a name and are drawn as one."""
+REST = 20.0
+"""Height of the strip that stands for smaller labels."""
 LINE = 15.0
 MOST_LINES = 4
 
@@ -160,17 +162,21 @@ class Drawing:
     ) -> tuple[list[tuple[Tile, Box]], list[Drawn]]:
         """The tiles that can be read, with their boxes, and one tile for what else `parent` counts, if it counts more.
 
+        That one is a strip below the others, whatever it counts: in proportion it would often be the largest of all.
         Without a readable tile both are empty.
         """
         shown = list(tiles)
         total = max(whole, sum(tile.value for tile in tiles))
         while shown:
             left = total - sum(tile.value for tile in shown)
-            boxes = squarified([*(tile.value for tile in shown), *([left] if left else [])], box)
-            small = next((at for at, one in enumerate(boxes[: len(shown)]) if is_too_small(one)), None)
+            strip = min(REST, box.height) if left else 0.0
+            room = Box(box.left, box.top, box.width, box.height - strip)
+            boxes = squarified([tile.value for tile in shown], room)
+            small = next((at for at, one in enumerate(boxes) if is_too_small(one)), None)
             if small is None:
-                rest = [self._rest(len(tiles) - len(shown), left, boxes[-1], parent)] if left else []
-                return list(zip(shown, boxes[: len(shown)], strict=True)), rest
+                below = Box(box.left, box.top + room.height, box.width, strip)
+                rest = [self._rest(len(tiles) - len(shown), left, below, parent)] if left else []
+                return list(zip(shown, boxes, strict=True)), rest
             shown = shown[:small]
         return [], []
 

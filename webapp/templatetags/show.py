@@ -173,8 +173,11 @@ def number(value: Any) -> str:
 
 @register.filter
 def counted(value: Any, word: str) -> str:
-    """A number with its word, in the plural unless it is one: "1 item", "2 items", "1,000 items"."""
-    return f"{number(value)} {word}{'' if value == 1 else 's'}"
+    """A number with its word, in the plural unless it is one: "1 item", "2 items", "1,000 replies"."""
+    if value == 1:
+        return f"1 {word}"
+    many = f"{word[:-1]}ies" if word.endswith("y") and word[-2:-1] not in "aeiou" else f"{word}s"
+    return f"{number(value)} {many}"
 
 
 @register.filter

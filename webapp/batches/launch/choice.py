@@ -18,7 +18,7 @@ from webapp.environments.models import Environment, Version
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Theme
-from webapp.taxonomy.queries import subtree
+from webapp.taxonomy.queries import add_tool_names, subtree
 from webapp.taxonomy.theme_services import draft_of
 
 NAMED = 5
@@ -75,6 +75,16 @@ PICKED: dict[str, Callable[[], QuerySet]] = {
 """Fields of the form that choose rows one by one, and the rows that there are."""
 
 
+def describe_themes(keys: Sequence[int]) -> dict[int, str]:
+    """Return what tells themes of one name apart: publisher, first tools, the beginning of the description."""
+    rows = list(Theme.objects.filter(pk__in=keys).only("source", "key", "description"))
+    add_tool_names(rows)
+    return {
+        row.pk: " · ".join(filter(None, (f"{row.source} {row.key}", ", ".join(row.first_tools), row.description[:120])))
+        for row in rows
+    }
+
+
 def named(rows: QuerySet, given: Iterable[object] | None) -> list[tuple[int, str]]:
     """Number and name of the rows that were given by number, in that order; what is no number is left out."""
     numbers = (whole_number(str(value), 1, LARGEST_ID) for value in list(given or [])[:MOST_THEMES])
@@ -104,7 +114,8 @@ class Matching:
 
 def matching(rows: QuerySet, most: int) -> Matching:
     counted = rows.order_by()[: MOST_THEMES + 1].count()
-    names = list(rows.order_by("-id").values_list("name", flat=True)[:NAMED])
+    newest = rows.order_by("-id").values_list("name", "key")[:NAMED]
+    names = [f"{name} ({key})" if rows.model is Theme else name for name, key in newest]
     count = min(counted, MOST_THEMES)
     return Matching(count, counted > MOST_THEMES, min(count, most), names)
 

@@ -277,10 +277,15 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
     body = {"bundled": [draft.key for draft in form.drafts], "settings": {"stages": {"scenarios": 2, "tasks": 2}}}
     shared = build_form_context(request, form)
     picked = {name: form.picked(name) for name in choice.PICKED}
+    about = choice.describe_themes([pk for pk, _ in picked["themes_ids"]])
+    described = {
+        name: [(pk, words, about.get(pk, "") if name == "themes_ids" else "") for pk, words in rows]
+        for name, rows in picked.items()
+    }
     context = shared | {
         "readiness": check_form(form, _choose_items(form)),
         "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
-        "picked": picked,
+        "picked": described,
         "themes_found": themes,
         "environments_found": environments,
         "opened": {

@@ -20,6 +20,7 @@ from webapp.taxonomy.changes.wishes import Wish
 from webapp.taxonomy.former import present_ids
 from webapp.taxonomy.labels import NAME, SEPARATOR
 from webapp.taxonomy.models import ChangeKind, Node, Theme
+from webapp.templatetags.show import counted
 
 MOST_HINDERED = 50
 """So many groups of labels are tried one by one before the rest is called hindered too."""
@@ -99,7 +100,7 @@ def in_numbers(outcome: Outcome) -> str:
     merged = sum(len(one.sources) + 1 for one in outcome.mergers if one.sources)
     groups = sum(1 for one in outcome.mergers if one.sources)
     renamed = len(outcome.mergers) - groups
-    parts = [f"{merged:,} labels became {groups:,}"] if groups else []
+    parts = [f"{counted(merged, 'label')} became {groups:,}"] if groups else []
     parts += [f"{renamed:,} label{'s' * (renamed != 1)} renamed"] if renamed else []
     return ", ".join(parts)
 

@@ -29,6 +29,7 @@ from webapp.labelling.grouping.label_groups import Groups, checked_groups, requi
 from webapp.labelling.models import Ask, Guideline, Label, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.rights import require_editor
 from webapp.labelling.sessions import APPLIED, newest_guideline
+from webapp.templatetags.show import counted
 
 PROPOSE_JOB = "propose_labels"
 AT_ONCE = 8
@@ -94,7 +95,7 @@ def propose(session: LabelSession, model: str, progress: Progress) -> ProposalRu
     tree = FrozenTree.of(session)
     places = tuple(OfferedPlace(id=node.id, path=node.path, words=tree.words(node.id)) for node in tree)
     for start_at in range(0, len(asks), AT_ONCE):
-        progress(start_at, len(asks), f"{run.labelled} labels")
+        progress(start_at, len(asks), counted(run.labelled, "label"))
         some = asks[start_at : start_at + AT_ONCE]
         replies = async_to_sync(_asked)(row, name, [_question(session, guideline, ask.item, places) for ask in some])
         for ask, reply in zip(some, replies, strict=True):
@@ -103,7 +104,7 @@ def propose(session: LabelSession, model: str, progress: Progress) -> ProposalRu
         for reply in replies:
             if isinstance(reply, LLMError) and not isinstance(reply, MalformedReply):
                 raise reply
-    progress(len(asks), len(asks), f"{run.labelled} labels")
+    progress(len(asks), len(asks), counted(run.labelled, "label"))
     return run
 
 

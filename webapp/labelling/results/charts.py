@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from webapp.labelling.results.schemas import AgreementFigureOut, AnnotatorPairOut, ConfusionOut, RoundAgreementOut
+from webapp.templatetags.show import counted
 
 
 @dataclass(frozen=True)
@@ -215,7 +216,8 @@ def in_words(found: ConfusionOut) -> str:
     if not found.pairs:
         return ""
     if not parted:
-        return f"All {found.pairs:,} pairs of labels agree."
+        agree = "agrees" if found.pairs == 1 else "agree"
+        return f"All {counted(found.pairs, 'pair')} of labels {agree}."
     tops = found.partings[:3]
     share = sum(part.pairs for part in tops)
     places = {1: "one place", 2: "two places", 3: "three places"}[len(tops)]

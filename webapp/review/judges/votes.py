@@ -39,6 +39,7 @@ from webapp.review.queues import require_editor
 from webapp.review.subjects import locked_subject, subject_title, tag_of
 from webapp.review.verdicts import reason_labels, verdict_label
 from webapp.scenarios.models import Task
+from webapp.templatetags.show import counted
 from webapp.trajectories.models import Trajectory
 
 JUDGE_JOB = "judge_queue"
@@ -117,7 +118,7 @@ def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -
     run = JudgeRun(f"{row.name}: {name}"[:NAME_CHARS])
     items = unjudged(queue, run.judge)
     for start in range(0, len(items), AT_ONCE):
-        progress(start, len(items), f"{run.voted} votes")
+        progress(start, len(items), counted(run.voted, "vote"))
         some = items[start : start + AT_ONCE]
         told = [_told(queue, item) for item in some]
         replies = async_to_sync(_asked)(row, name, [brief for brief, _ in told])
@@ -127,7 +128,7 @@ def judge_queue(user: Any, queue: ReviewQueue, model: str, progress: Progress) -
         for reply in replies:
             if isinstance(reply, LLMError) and not isinstance(reply, MalformedReply):
                 raise reply
-    progress(len(items), len(items), f"{run.voted} votes")
+    progress(len(items), len(items), counted(run.voted, "vote"))
     return run
 
 

@@ -18,6 +18,7 @@ from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
+from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400
 """Of what an alteration took away and put there; of longer values, what stands around the difference."""
@@ -192,8 +193,14 @@ def _tried(row: Audit) -> str:
     known = [mutant for mutant in mutants if not mutant.get("equivalent") and not mutant.get("unjudged")]
     spelled = sum(mutant.get("expects") == "full" for mutant in known)
     wrong = row.mutants or 0
-    tried = f"all {wrong:,} mutants earn less" if wrong > 0 else "there was no mutant to try"
-    return f"{tried}; the right answer earns 1 in {spelled:,} other wordings" if spelled else tried
+    tried = (
+        f"all {wrong:,} mutants earn less"
+        if wrong > 1
+        else "the only mutant earns less"
+        if wrong
+        else "there was no mutant to try"
+    )
+    return f"{tried}; the right answer earns 1 in {counted(spelled, 'other wording')}" if spelled else tried
 
 
 def choices(probes: Sequence[ProbeRow]) -> list[tuple[str, str, int]]:

@@ -32,6 +32,7 @@ from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, withheld_of
 from webapp.scenarios.states import load_state
+from webapp.templatetags.show import counted
 
 VALUE_CHARS = 2_000
 TEXT_CHARS = 2_000
@@ -290,7 +291,7 @@ def start_task_audit(user: Any, task: Task) -> Job:
 
 def start_tasks_audit(user: Any, tasks: Sequence[int]) -> Job:
     """Queue the audit of some tasks as one job."""
-    return _start(user, f"Audit {len(tasks)} tasks", {"tasks": list(tasks)})
+    return _start(user, f"Audit {counted(len(tasks), 'task')}", {"tasks": list(tasks)})
 
 
 def start_environment_audit(user: Any, environment: Environment) -> Job:

@@ -27,6 +27,7 @@ from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
 from webapp.scenarios.revision_record import start_of, task_record
 from webapp.scenarios.services import save_task
+from webapp.templatetags.show import counted
 
 KIND = "frame_task"
 Progress = Callable[[int, int, str], None]
@@ -166,7 +167,7 @@ def frame_tasks(
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
     try:
         for place, pk in enumerate(tasks):
-            progress(place, len(tasks), f"{len(done.made)} frames made")
+            progress(place, len(tasks), f"{counted(len(done.made), 'frame')} made")
             row = rows.get(pk=pk)
             current = row.current
             if current is not None and current.frame is not None:
@@ -178,7 +179,7 @@ def frame_tasks(
     finally:
         if done.made:
             start_tasks_audit(user, done.made)
-    progress(len(tasks), len(tasks), f"{len(done.made)} frames made")
+    progress(len(tasks), len(tasks), f"{counted(len(done.made), 'frame')} made")
     return done
 
 

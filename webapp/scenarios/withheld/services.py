@@ -22,6 +22,7 @@ from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import plain_instruction, task_record
 from webapp.scenarios.services import SavedTask, save_task
 from webapp.scenarios.states import load_state
+from webapp.templatetags.show import counted
 
 SOURCE = "withheld"
 NOT_TRUSTED = "its audit is not green, so nothing is known of which tools it needs"
@@ -60,7 +61,7 @@ def withhold_from(
     """
     done = VariantsMade()
     for number, pk in enumerate(tasks):
-        progress(number, len(tasks), f"{len(done.all)} variants")
+        progress(number, len(tasks), counted(len(done.all), "variant"))
         if most is not None and len(done.all) >= most:
             break
         task = Task.objects.select_related("environment").filter(pk=pk).first()
@@ -74,7 +75,7 @@ def withhold_from(
             done.failed.append({"place": clean(task.key), "reason": clean(str(error))[:1_000]})
     if done.failed and len(done.failed) == len(tasks):
         raise InfrastructureError(f"No task could be looked at. {done.failed[0]['reason']}")
-    progress(len(tasks), len(tasks), f"{len(done.all)} variants")
+    progress(len(tasks), len(tasks), counted(len(done.all), "variant"))
     return done
 
 

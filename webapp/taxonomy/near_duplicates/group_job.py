@@ -24,6 +24,7 @@ from webapp.taxonomy.models import Decision, Grouping, Theme, Verdict
 from webapp.taxonomy.near_duplicates.services import FOLD_LOCK, Fold, current, decide
 from webapp.taxonomy.near_duplicates.theme_judge import JudgedThemes, ThemeJudge, judged
 from webapp.taxonomy.services import lock
+from webapp.templatetags.show import counted
 
 DESCRIPTION = dedupe.COMPARED
 Progress = Callable[[int, int, str], None]
@@ -147,7 +148,7 @@ def _keep(threshold: float, found: ComparedThemes, by: Any, job: int | None, sta
         wanted[pk] = Fold(into or held.into, held.similarity, held.verdict)
     sizes = [len(group.members) for group in groups if group.members]
     how = f"by {found.judge[:80]}" if found.judged else f"at {threshold:g}"
-    words = f"Grouped {len(now):,} themes {how}: {len(sizes):,} groups, {sum(sizes):,} folded"
+    words = f"Grouped {counted(len(now), 'theme')} {how}: {counted(len(sizes), 'group')}, {sum(sizes):,} folded"
     decision = decide(Decision.Kind.GROUPING, words, wanted, by)
     return Grouping.objects.create(
         job_id=job,

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from dataclasses import dataclass, field
 from typing import Any
 
-from webapp.templatetags.show import NOTHING
+from webapp.templatetags.show import NOTHING, counted
 
 PASSED, NOT_PASSED, RAISED, UNCERTAIN, NO_ANSWER = 1, 0, -1, 2, 3
 FEW_STEPS = 24
@@ -155,7 +155,8 @@ class Grid:
         counts = [(self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise")]
         counts.append((self.uncertain, "are always uncertain"))
         summary = ", ".join(f"{count:,} {words}" for count, words in counts if count)
-        return f"{self.hidden:,} checks never change: {summary}."
+        change = "changes" if self.hidden == 1 else "change"
+        return f"{counted(self.hidden, 'check')} never {change}: {summary}."
 
     @property
     def held(self) -> int:

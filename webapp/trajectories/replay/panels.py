@@ -16,7 +16,7 @@ from webapp.scenarios import state_tree
 from webapp.scenarios.answer_form import form_of, given_rows
 from webapp.scenarios.models import Check
 from webapp.trajectories.contradictions import contradictions
-from webapp.trajectories.matrix import is_fresh, matrix_job
+from webapp.trajectories.matrix import matrix_job
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
 
@@ -86,17 +86,9 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
 
 
 def shown_matrix(trajectory: Trajectory) -> tuple[dict[str, Any] | None, list[matrix_grid.Label]]:
-    """The matrix as a reader follows the run, if it is fresh, and the checks that it is about.
-
-    A check on the answer says nothing before the step that gives the answer. If no step gives one, the end does.
-    """
+    """The matrix as a reader follows the run, if it is fresh, and the checks that it is about."""
     names = queries.labels(trajectory)
-    if not is_fresh(trajectory) or trajectory.matrix is None:
-        return None, names
-    if not any(name.reads_answer for name in names):
-        return trajectory.matrix, names
-    answered = queries.answer_step(trajectory)
-    return matrix_grid.hold_back_answers(trajectory.matrix, names, answered), names
+    return queries.followed_matrix(trajectory, names), names
 
 
 def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, Any]:

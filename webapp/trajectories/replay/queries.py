@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import connection
 from django.db.models import Exists, OuterRef, Q, QuerySet, TextField
@@ -16,8 +17,9 @@ from synthesis.verifiers.check_reads import reads_answer
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.scenarios.models import Check
 from webapp.scenarios.state_tree import parts_of
+from webapp.trajectories.matrix import is_fresh
 from webapp.trajectories.models import Step, StepKind, Trajectory
-from webapp.trajectories.replay.matrix_grid import Label
+from webapp.trajectories.replay.matrix_grid import Label, hold_back_answers
 from webapp.trajectories.replay.value_text import compact
 
 MOST_HITS = 200
@@ -76,6 +78,18 @@ def labels(trajectory: Trajectory) -> list[Label]:
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
         short_labels.append(Label(number, position, text[:300], mark, reads_answer(source)))
     return short_labels
+
+
+def followed_matrix(trajectory: Trajectory, names: list[Label]) -> dict[str, Any] | None:
+    """Return the matrix as a reader follows the run, None if it is not fresh; `names` are the run's checks.
+
+    A check on the answer says nothing before the step that gives the answer. If no step gives one, the end does.
+    """
+    if not is_fresh(trajectory) or trajectory.matrix is None:
+        return None
+    if not any(name.reads_answer for name in names):
+        return trajectory.matrix
+    return hold_back_answers(trajectory.matrix, names, answer_step(trajectory))
 
 
 def answer_step(trajectory: Trajectory) -> int:

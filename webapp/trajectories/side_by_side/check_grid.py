@@ -6,14 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models.functions import MD5, Left
 from django.urls import reverse
 
+from synthesis.verifiers.check_reads import reads_answer
 from webapp.scenarios.models import Check
 from webapp.templatetags.show import NOTHING
-from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED, UNCERTAIN, is_fresh
+from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED, UNCERTAIN
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.replay.matrix_grid import Flip, Label, flips
+from webapp.trajectories.replay.queries import followed_matrix
 
 WORDS = {
     PASSED: ("✓", "holds", "good"),
@@ -87,19 +88,20 @@ def labels_of(revisions: set[int]) -> Labels:
     """By revision its checks in order, each with what makes it the same check in another revision."""
     found: Labels = {}
     rows = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
-    columns = rows.values_list("revision_id", "position", "label", "mark", Left("source", 300), MD5("source"))
-    for revision, position, label, mark, source, digest in columns:
+    for revision, position, label, mark, source in rows.values_list(
+        "revision_id", "position", "label", "mark", "source"
+    ):
         checks = found.setdefault(revision, [])
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
-        checks.append((Label(len(checks) + 1, position, text[:300], mark), (label, mark, digest)))
+        named = Label(len(checks) + 1, position, text[:300], mark, reads_answer(source))
+        checks.append((named, (label, mark, source)))
     return found
 
 
 def check_flips(attempt: Trajectory, labels: Labels) -> list[Flip]:
-    """What the checks did along an attempt, where its matrix is that of its revision."""
-    if not is_fresh(attempt):
-        return []
-    return flips(attempt.matrix, [label for label, _ in labels.get(attempt.attempted.pk, ())])
+    """What the checks did along an attempt, as its replay shows it; nothing if its matrix is not fresh."""
+    names = [label for label, _ in labels.get(attempt.attempted.pk, ())]
+    return flips(followed_matrix(attempt, names), names)
 
 
 def check_grid(

@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from webapp.labelling.sessions import starter_session
+from webapp.templatetags.show import counted
 
 
 class Command(BaseCommand):
@@ -13,5 +14,5 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         session, new = starter_session()
         self.stdout.write(
-            f"The session “{session.name}” {'is open' if new else 'was there'}: {session.item_count} items."
+            f"The session “{session.name}” {'is open' if new else 'was there'}: {counted(session.item_count, 'item')}."
         )

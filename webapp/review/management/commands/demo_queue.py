@@ -5,6 +5,7 @@ from typing import Any
 from django.core.management.base import BaseCommand
 
 from webapp.review.queues import failing_tools_queue, starter_queue
+from webapp.templatetags.show import counted
 
 
 class Command(BaseCommand):
@@ -12,6 +13,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         for queue, new in (starter_queue(), failing_tools_queue()):
-            self.stdout.write(
-                f"The queue “{queue.name}” {'is made' if new else 'exists already'}: {queue.item_count} items."
-            )
+            items, made = counted(queue.item_count, "item"), "is made" if new else "exists already"
+            self.stdout.write(f"The queue “{queue.name}” {made}: {items}.")

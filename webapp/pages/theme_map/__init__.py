@@ -1,0 +1,1 @@
+"""The theme map: which themes are placed, where, and how they are drawn."""
