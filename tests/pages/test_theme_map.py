@@ -14,8 +14,8 @@ from tests.pages.test_ecosystem import USERS, a_batch, body, environment, three
 from tests.taxonomy.samples import server
 from webapp.batches.models import Batch
 from webapp.environments.models import Environment
-from webapp.pages.ecosystem import Scope
-from webapp.pages.theme_map import theme_map
+from webapp.pages.statistics.scope import Scope
+from webapp.pages.statistics.theme_map import theme_map
 from webapp.taxonomy.importer import import_servers
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.theme_services import draft_of

@@ -1,6 +1,7 @@
 from django.urls import URLPattern, path
 
-from webapp.pages import administration_views, ecosystem_views, health, home_views, search_views
+from webapp.pages import administration_views, health, home_views, search_views
+from webapp.pages.statistics import ecosystem_views
 
 app_name = "pages"
 urlpatterns: list[URLPattern] = [

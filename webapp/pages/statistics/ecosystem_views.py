@@ -15,10 +15,12 @@ from webapp.environments.models import Environment
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
 from webapp.pages.demo_content import demo_amounts
-from webapp.pages.ecosystem import WORST, Scope, ecosystem
-from webapp.pages.ecosystem_schemas import EcosystemQuery
-from webapp.pages.over_time import DAYS, NEWEST, over_time
-from webapp.pages.theme_map import MOST, theme_map
+from webapp.pages.statistics.ecosystem import ecosystem
+from webapp.pages.statistics.ecosystem_schemas import EcosystemQuery
+from webapp.pages.statistics.over_time import DAYS, NEWEST, over_time
+from webapp.pages.statistics.scope import Scope
+from webapp.pages.statistics.theme_map import MOST, theme_map
+from webapp.pages.statistics.tool_verdicts import WORST
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
 from webapp.taxonomy.static_files import NAME, map_style_id

@@ -7,9 +7,16 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from webapp.batches.models import Batch
-from webapp.pages.ecosystem import Scope, ecosystem
-from webapp.pages.ecosystem_schemas import EcosystemOut, EcosystemQuery, ThemeMapOut, ecosystem_out, theme_map_out
-from webapp.pages.theme_map import theme_map
+from webapp.pages.statistics.ecosystem import ecosystem
+from webapp.pages.statistics.ecosystem_schemas import (
+    EcosystemOut,
+    EcosystemQuery,
+    ThemeMapOut,
+    ecosystem_out,
+    theme_map_out,
+)
+from webapp.pages.statistics.scope import Scope
+from webapp.pages.statistics.theme_map import theme_map
 from webapp.rest.auth import needs
 
 router = Router(tags=["environments"])
