@@ -7,6 +7,9 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router
 
 from webapp.batches.models import Batch
+from webapp.pages.statistics.attempt_pictures import draw_attempts
+from webapp.pages.statistics.attempt_scope import AttemptScope
+from webapp.pages.statistics.call_pictures import count_check_use, count_tool_use
 from webapp.pages.statistics.ecosystem import ecosystem
 from webapp.pages.statistics.ecosystem_schemas import (
     EcosystemOut,
@@ -15,6 +18,16 @@ from webapp.pages.statistics.ecosystem_schemas import (
     ecosystem_out,
     theme_map_out,
 )
+from webapp.pages.statistics.picture_schemas import (
+    AttemptPicturesOut,
+    AttemptPicturesQuery,
+    CallPicturesOut,
+    ReviewPicturesOut,
+    ReviewPicturesQuery,
+    attempt_pictures_out,
+    review_pictures_out,
+)
+from webapp.pages.statistics.review_pictures import draw_reviews
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.statistics.theme_map import theme_map
 from webapp.rest.auth import needs
@@ -38,3 +51,28 @@ def get_ecosystem(request: HttpRequest, query: Query[EcosystemQuery]) -> Ecosyst
 def get_theme_map(request: HttpRequest, query: Query[EcosystemQuery]) -> ThemeMapOut:
     """The newest themes of the taxonomy, or a batch's, on a plane by how alike they are in words."""
     return theme_map_out(theme_map(scope_of(query)))
+
+
+def make_scope(query: AttemptPicturesQuery) -> AttemptScope:
+    return AttemptScope(query.environment, query.policy, query.days or 0, query.demo)
+
+
+@router.get("/ecosystem/attempts", auth=needs("read"), response=AttemptPicturesOut)
+def get_attempt_pictures(request: HttpRequest, query: Query[AttemptPicturesQuery]) -> AttemptPicturesOut:
+    """Pass rates by policy and environment, reasons of failures, tasks by difficulty, steps and tokens by policy."""
+    return attempt_pictures_out(draw_attempts(make_scope(query)))
+
+
+@router.get("/ecosystem/calls", auth=needs("read"), response=CallPicturesOut)
+def get_call_pictures(request: HttpRequest, query: Query[AttemptPicturesQuery]) -> CallPicturesOut:
+    """Tools by use and failed calls, and checks by how often they decide, of the newest attempts."""
+    scope = make_scope(query)
+    return CallPicturesOut.model_validate(
+        {"tools": count_tool_use(scope), "checks": count_check_use(scope)}, from_attributes=True
+    )
+
+
+@router.get("/ecosystem/reviews", auth=needs("read"), response=ReviewPicturesOut)
+def get_review_pictures(request: HttpRequest, query: Query[ReviewPicturesQuery]) -> ReviewPicturesOut:
+    """Tasks by their state in review and audits, and what happened to them by day."""
+    return review_pictures_out(draw_reviews(query.days))

@@ -18,6 +18,7 @@ from webapp.pages.demo_content import demo_amounts
 from webapp.pages.statistics.ecosystem import ecosystem
 from webapp.pages.statistics.ecosystem_schemas import EcosystemQuery
 from webapp.pages.statistics.over_time import DAYS, NEWEST, over_time
+from webapp.pages.statistics.picture_views import PAGES
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.statistics.theme_map import MOST, theme_map
 from webapp.pages.statistics.tool_verdicts import WORST
@@ -66,6 +67,7 @@ def page(request: HttpRequest) -> HttpResponse:
     context = (
         said(scope)
         | _time(scope)
+        | {"statistics_pages": () if scope.batch else PAGES}
         | {
             "filter_form": filter_form(scope),
             "demo": demo_amounts() if scope.without_demo or scope.demo else None,
