@@ -53,10 +53,14 @@ def make_filter_form(scope: AttemptScope) -> filter_bar.FilterForm:
     fields = {
         "environment": filter_bar.select("Environment", offered, length=60),
         "policy": filter_bar.select("Policy", distinct(Trajectory._meta.db_table, "policy"), length=60),
-        "days": filter_bar.select("Time", [(days, f"last {days} days") for days in WINDOWS], first="all"),
+        "days": _select_time("all"),
         **filter_bar.hidden({"demo": "1" if scope.demo else ""}),
     }
     return filter_bar.FilterForm(vars(scope), fields)
+
+
+def _select_time(first: str | None) -> Any:
+    return filter_bar.select("Time", [(days, f"last {days} days") for days in WINDOWS], first=first)
 
 
 @access("read")
@@ -102,7 +106,7 @@ def reviews(request: HttpRequest) -> HttpResponse:
     context: dict[str, Any] = {
         "statistics_pages": PAGES,
         "pictures": draw_reviews(days),
-        "windows": WINDOWS,
+        "filter_form": filter_bar.FilterForm({"days": days}, {"days": _select_time(None)}),
         "newest": NEWEST_EVENTS,
         "plotly": NAME,
         "map_style_id": map_style_id(),
