@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
 from playwright.sync_api import Browser
 
-from tests.browser.checks import faults_in_all_looks, look_at
+from tests.browser.checks import faults_in_all_looks
 from tests.fixtures import pages_seed, picture_seed
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
@@ -34,12 +32,6 @@ def test_pictures_are_read_in_all_looks_and_lead_to_their_rows(live_site: str, c
             page.wait_for_selector(".plot .main-svg")
         found += faults_in_all_looks(page, part)
         assert page.evaluate(LAST_REGION), "a table takes the focus, so that the keyboard scrolls it"
-        if shots := os.environ.get("SHOTS"):
-            for width in (1440, 400):
-                for theme in ("light", "dark"):
-                    look_at(page, width, theme)
-                    page.wait_for_timeout(300)
-                    page.screenshot(path=f"{shots}/{part}-{width}-{theme}.png", full_page=True)
     assert not found, "\n".join(found)
     page.goto("/ecosystem/attempts/")
     page.locator(".heat td a").first.focus()
