@@ -26,7 +26,7 @@ from webapp.environments.assessment_api import router as assessments
 from webapp.jobs.api import router as jobs
 from webapp.labelling.api import router as labelling
 from webapp.labelling.results.agreement_api import router as agreement
-from webapp.pages.ecosystem_api import router as ecosystem
+from webapp.pages.statistics.ecosystem_api import router as ecosystem
 from webapp.rest import etags, problems
 from webapp.rest.auth import Needs, needs
 from webapp.rest.strict import strict

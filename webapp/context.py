@@ -40,7 +40,9 @@ RAIL_OF_APP = {
     "jobs": "jobs",
     "endpoints": "models",
 }
-RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"}
+RAIL_OF_PAGE = {"ecosystem": "statistics", "ecosystem-themes": "statistics"} | dict.fromkeys(
+    ("attempt-pictures", "call-pictures", "review-pictures"), "statistics"
+)
 """Pages above the apps, by URL name, where it is not the key itself."""
 
 

@@ -19,8 +19,9 @@ from webapp.batches.models import Batch, BatchItem, BatchProduct
 from webapp.environments.models import Assessment, Environment, Version
 from webapp.environments.program_measures import measures
 from webapp.environments.services import save_environment
-from webapp.pages.distributions import bins, spread
-from webapp.pages.ecosystem import Scope, ecosystem, numbers
+from webapp.pages.statistics.distributions import bins, spread
+from webapp.pages.statistics.ecosystem import ecosystem, numbers
+from webapp.pages.statistics.scope import Scope
 from webapp.scenarios.models import Scenario, Task
 from webapp.scenarios.states import store_state
 from webapp.trajectories.models import Trajectory
@@ -152,16 +153,22 @@ def test_verdicts_are_those_of_the_newest_assessment_worst_first() -> None:
     assert [(one.tool, one.passed, one.warned, one.failed, one.failing) for one in found.worst] == [
         ("tool_3", 1, 1, 2, 0.5),
         ("tool_0", 7, 1, 2, 0.2),
-        ("tool_4", 15, 1, 0, 0.0),
-        ("tool_1", 10, 0, 0, 0.0),
-    ]
+    ], "tools that never failed are counted, not listed"
     assert (found.assessed, found.kept, found.scripted, found.made) == (2, 2, 1, 40)
     assert (found.passed, found.warned, found.failed) == (33, 3, 4)
-    assert (found.tools, found.faulty, found.untried) == (5, 2, 1)
+    assert (found.tools, found.faulty, found.untried, found.faultless) == (5, 2, 1, 2)
     assert (found.mean, found.median) == (0.9, 0.9)
     assert [(one.low, one.high, one.count) for one in found.scores] == [(90, 90, 2)]
     assert ecosystem(Scope(category="Health")).verdicts is None
     assert third.assessments.count() == 0
+
+
+def test_one_failed_call_is_not_worse_than_many() -> None:
+    first, *_ = three()
+    assess(first, ("once", 0, 0, 1), ("often", 2, 0, 10), ("rarely", 99, 0, 1), ("never", 20, 0, 0))
+    found = ecosystem(Scope()).verdicts
+    assert found is not None
+    assert [one.tool for one in found.worst] == ["often", "once", "rarely"]
 
 
 def test_a_whole_score_has_a_bin_that_ends_at_100() -> None:

@@ -8,7 +8,8 @@ from django.test import Client
 from tests.fixtures import pages_seed
 from tests.pages.test_ecosystem import USERS, a_batch, assess, body, environment, three
 from training.examples.records import SOURCE
-from webapp.pages.ecosystem import Scope, ecosystem
+from webapp.pages.statistics.ecosystem import ecosystem
+from webapp.pages.statistics.scope import Scope
 
 pytestmark = pytest.mark.django_db
 

@@ -16,8 +16,8 @@ from training.examples.records import SOURCE
 from webapp.batches.models import Body, LLMCall
 from webapp.content_store import store
 from webapp.environments.models import Environment
-from webapp.pages import over_time as module
-from webapp.pages.over_time import over_time
+from webapp.pages.statistics import over_time as module
+from webapp.pages.statistics.over_time import over_time
 from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db

@@ -14,8 +14,8 @@ from tests.pages.test_ecosystem import USERS, a_batch, body, environment, three
 from tests.taxonomy.samples import server
 from webapp.batches.models import Batch
 from webapp.environments.models import Environment
-from webapp.pages.ecosystem import Scope
 from webapp.pages.models import ThemeLayout
+from webapp.pages.statistics.scope import Scope
 from webapp.pages.theme_map import kept_layouts
 from webapp.pages.theme_map.plane import MapChoice, ThemeMap, draw_theme_map, themes_on_map
 from webapp.taxonomy.importer import import_servers

@@ -17,9 +17,9 @@ from webapp.accounts.models import User
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job
 from webapp.jobs.services import claim
-from webapp.pages.over_time import over_time
 from webapp.pages.recount import recount
 from webapp.pages.search import Hit, read_query, search
+from webapp.pages.statistics.over_time import over_time
 from webapp.review.judges.briefs import brief_of
 from webapp.trajectories.export.lines import Export
 from webapp.trajectories.export.spec import ExportSpec

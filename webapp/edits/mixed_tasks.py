@@ -25,6 +25,7 @@ from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.revision_record import same_record
 from webapp.scenarios.services import choose_revision
 from webapp.trajectories.models import Rollout, Trajectory
+from webapp.trajectories.totals import recount_task
 
 TITLE_CHARS = 120
 
@@ -153,7 +154,7 @@ def _split(task: Task, part: AskedTask, user: Any) -> Task:
     revision = rows.get(pk=part.revisions[-1])
     choose_revision(revision, same_record(revision))
     for pk in (task.pk, made.pk):
-        Task.objects.filter(pk=pk).update(trajectory_count=Trajectory.objects.filter(task=pk).count())
+        recount_task(pk)
     count(task.environment_id, tasks=1)
     audit(user, "task.split", made, split_from=task.pk, revisions=part.numbers)
     return made

@@ -15,7 +15,7 @@ from webapp.taxonomy.labels import path_of_category
 from webapp.taxonomy.models import Node, NodeCounts, Theme, ThemeTool
 from webapp.taxonomy.services import COUNTED, place
 from webapp.trajectories.models import Trajectory
-from webapp.trajectories.totals import SCORED
+from webapp.trajectories.totals import SCORED, TASK_COLUMNS
 
 LOCKED: tuple[type[Model], ...] = (Trajectory, Task, Environment, Theme, Node, NodeCounts)
 """In the order in which writers reach them, so that a recount waits for them and never with them."""
@@ -25,11 +25,11 @@ Numbers = dict[int, Counter[str]]
 
 @transaction.atomic
 def recount() -> Differences:
-    """Set every count of environments, themes and nodes right; gives what differed. Writers wait meanwhile."""
+    """Set every count of environments, tasks, themes and nodes right; gives what differed. Writers wait meanwhile."""
     with connection.cursor() as cursor:
         tables = ", ".join(model._meta.db_table for model in LOCKED)
         cursor.execute(f"LOCK TABLE {tables} IN SHARE ROW EXCLUSIVE MODE")
-    return [*hang_environments(), *recount_environments(), *recount_themes(), *recount_nodes()]
+    return [*hang_environments(), *recount_environments(), *recount_tasks(), *recount_themes(), *recount_nodes()]
 
 
 def hang_environments() -> Differences:
@@ -62,6 +62,13 @@ def recount_environments() -> Differences:
     counts = {"scored": Count("id", filter=SCORED), "solved": Count("id", filter=solved)}
     _add(numbers, Trajectory.objects, "environment", trajectories=Count("id"), **counts)
     return _settle(Environment.objects.only("name", *COLUMNS.values()), "environment", numbers, COLUMNS)
+
+
+def recount_tasks() -> Differences:
+    numbers: Numbers = {}
+    counts = {"scored": Count("id", filter=SCORED), "solved": Count("id", filter=SCORED & Q(outcome="solved"))}
+    _add(numbers, Trajectory.objects.exclude(task=None), "task", trajectories=Count("id"), **counts)
+    return _settle(Task.objects.only("title", *TASK_COLUMNS.values()), "task", numbers, TASK_COLUMNS)
 
 
 def recount_themes() -> Differences:
@@ -105,7 +112,7 @@ def _settle(rows: Any, kind: str, numbers: Numbers, columns: dict[str, str]) -> 
         right = numbers.get(row.pk, Counter())
         different = {column: right[name] for name, column in columns.items() if getattr(row, column) != right[name]}
         for column, value in different.items():
-            name = row.node.name if kind == "node" else row.name
+            name = row.node.name if kind == "node" else row.title if kind == "task" else row.name
             differences.append(_difference(kind, name, column, getattr(row, column), value))
             setattr(row, column, value)
         if different:

@@ -1,6 +1,7 @@
 from django.urls import URLPattern, path
 
-from webapp.pages import administration_views, ecosystem_views, health, home_views, search_views
+from webapp.pages import administration_views, health, home_views, search_views
+from webapp.pages.statistics import ecosystem_views, picture_views
 
 app_name = "pages"
 urlpatterns: list[URLPattern] = [
@@ -11,6 +12,9 @@ urlpatterns: list[URLPattern] = [
     path("ecosystem/", ecosystem_views.page, name="ecosystem"),
     path("ecosystem/part/", ecosystem_views.part, name="ecosystem-part"),
     path("ecosystem/themes/", ecosystem_views.themes, name="ecosystem-themes"),
+    path("ecosystem/attempts/", picture_views.attempts, name="attempt-pictures"),
+    path("ecosystem/calls/", picture_views.calls, name="call-pictures"),
+    path("ecosystem/reviews/", picture_views.reviews, name="review-pictures"),
     path("account/users/", administration_views.users, name="users"),
     path("account/audit/", administration_views.audit_log, name="audit_log"),
     path("search/", search_views.results, name="search"),

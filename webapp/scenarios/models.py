@@ -76,6 +76,8 @@ class Task(models.Model):
     check_count = models.PositiveIntegerField(default=0)
     finding_count = models.PositiveIntegerField(default=0)
     trajectory_count = models.PositiveIntegerField(default=0)
+    scored_count = models.PositiveIntegerField(default=0, db_default=0)
+    solved_count = models.PositiveIntegerField(default=0, db_default=0)
     do_nothing = models.FloatField(null=True, blank=True)
     withheld = models.CharField(max_length=410, blank=True, default="")
     """Of a variant: the tool that it withholds, or `tool(parameter)`."""

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
 from django.http import Http404, HttpRequest
 
 from synthesis.contracts import Patch
@@ -44,6 +44,31 @@ def sources() -> list[str]:
     return list(Environment.objects.order_by("source").values_list("source", flat=True).distinct()[:50])
 
 
+DifficultyName = Literal["", "untried", "never", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "always"]
+DIFFICULTIES = [
+    ("untried", "not tried"),
+    ("never", "never solved"),
+    ("0", "less than 10 %"),
+    *((str(tenth), f"{tenth * 10} to {tenth * 10 + 9} %") for tenth in range(1, 9)),
+    ("9", "90 % and more, not always"),
+    ("always", "always solved"),
+]
+"""By the share of judged attempts that solved a task; a number is that of tenths."""
+
+
+def difficulty_filter(wanted: str) -> Q:
+    """The tasks that are as difficult as `DIFFICULTIES` names it."""
+    if wanted == "untried":
+        return Q(scored_count=0)
+    if wanted == "never":
+        return Q(scored_count__gt=0, solved_count=0)
+    if wanted == "always":
+        return Q(scored_count__gt=0, solved_count=F("scored_count"))
+    low, high = (Value(int(wanted) + more) * F("scored_count") / Value(10.0) for more in (0, 1))
+    between = Q(solved_count__gt=0, solved_count__lt=F("scored_count"))
+    return between & Q(solved_count__gte=low, solved_count__lt=high)
+
+
 def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
     """The tasks that fit a `TaskFilters`' values."""
     rows = Task.objects.select_related("environment", "audit").only(*LIST_FIELDS)
@@ -71,6 +96,8 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         rows = _finding(rows, wanted["finding"])
     if "audit" in wanted:
         rows = rows.filter(audit_state="" if wanted["audit"] == "none" else wanted["audit"])
+    if "difficulty" in wanted:
+        rows = rows.filter(difficulty_filter(wanted["difficulty"]))
     if "withheld" in wanted:
         rows = rows.filter(withheld_filter(wanted["withheld"]))
     if "fault" in wanted:
@@ -114,6 +141,8 @@ _TASK = KeptQuery[Task](
 
 def _environment(text: str) -> Q:
     text = text.replace("\0", "")
+    if text.startswith("id:"):
+        return Q(environment_id=whole_number(text[3:], 1, LARGEST_ID) or 0)
     named = Q(environment__in=Environment.objects.filter(Q(name__icontains=text) | Q(key__iexact=text)))
     number = whole_number(text, 1, LARGEST_ID)
     return named if number is None else Q(environment_id=number)

@@ -12,6 +12,7 @@ from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.answer_form import form_of
 from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.queries import DifficultyName
 from webapp.scenarios.withheld.filters import WithheldName
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -45,7 +46,9 @@ class TaskFilterQuery(BodyIn):
     model_config = ConfigDict(strict=False)  # query parameters are texts
 
     q: Annotated[ShortText, Field(description="Text in the title, the key or the instruction.")] = ""
-    environment: Annotated[ShortText, Field(description="An id, part of the name, or the whole key.")] = ""
+    environment: Annotated[
+        ShortText, Field(description="An id, part of the name, or the whole key; `id:12`: this one alone.")
+    ] = ""
     category: Annotated[ShortText, Field(description="The category of the environment, written whole.")] = ""
     finding: Annotated[ShortText, Field(description="A kind of finding, `any` or `none`.")] = ""
     audit: Annotated[
@@ -64,6 +67,10 @@ class TaskFilterQuery(BodyIn):
     high: Annotated[Share | None, Field(description="What doing nothing scores at most.")] = None
     fewest: Annotated[Count | None, Field(description="Checks at least.")] = None
     most: Annotated[Count | None, Field(description="Checks at most.")] = None
+    difficulty: Annotated[
+        DifficultyName,
+        Field(description="By judged attempts: none made, none or all solved it, or so many tenths, from 0 to 9."),
+    ] = ""
     source: Annotated[ShortText, Field(description="Where it came from, such as starter.")] = ""
     leave_out: Annotated[ShortText, Field(max_length=32, description="Not in environments of this source.")] = ""
 

@@ -55,6 +55,7 @@ _WHY = {
     "high": SHARE,
     "fewest": COUNT,
     "most": COUNT,
+    "difficulty": "write untried, never, always, or a number of tenths from 0 to 9",
     "withheld": "write any, none, tool or parameter",
     "source": "nothing came from such a source",
     "sort": "there is no such order",
@@ -87,6 +88,7 @@ class TaskFilters:
             "fault": choice("fault", "Audit found", "Anything"),
             "review": choice("review", "Review"),
             "withheld": choice("withheld", "Withheld"),
+            "difficulty": choice("difficulty", "Solved by"),
             "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
             "checks": filter_bar.span("Checks", "fewest", "most"),
             "source": choice("source", "Source"),
@@ -105,7 +107,7 @@ def read_filters(query: QueryDict) -> TaskFilters:
         "environment": params.text("environment", strip=True),
         **{
             name: params.choice(name, dict(choices[name]))
-            for name in ("category", "finding", "audit", "fault", "review", "withheld")
+            for name in ("category", "finding", "audit", "fault", "review", "withheld", "difficulty")
         },
         **{name: params.decimal(name, 0, 1) for name in ("low", "high")},
         **{name: params.number(name, high=MOST_CHECKS) for name in ("fewest", "most")},
@@ -128,5 +130,6 @@ def _choices() -> dict[str, list[tuple[str, str]]]:
         "fault": list(FAULTS.items()),
         "review": [(name, str(words)) for name, words in ReviewState.choices],
         "withheld": CHOICES,
+        "difficulty": queries.DIFFICULTIES,
         "source": [(name, name) for name in queries.sources()],
     }

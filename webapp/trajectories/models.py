@@ -63,6 +63,8 @@ class Trajectory(models.Model):
     live = models.BooleanField(default=False)
     starts = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=16, blank=True)
+    failure = models.CharField(max_length=12, blank=True, default="", db_default="")
+    """The main reason that its newest score gives for failing, one of `failure_kinds.FAILURES`."""
     user_error = models.BooleanField(default=False)
     rejected = models.CharField(max_length=60, blank=True)
     solver = models.BooleanField(default=False, db_default=False)
@@ -79,6 +81,8 @@ class Trajectory(models.Model):
     step_count = models.PositiveIntegerField(default=0)
     call_count = models.PositiveIntegerField(default=0)
     error_count = models.PositiveIntegerField(default=0)
+    tokens = models.PositiveBigIntegerField(null=True, blank=True)
+    """Tokens of the agent's requests, read and written; null if it asked no model or the endpoint counted nothing."""
     duration_us = models.BigIntegerField(default=0)
     environment_s = models.FloatField(null=True, blank=True)
     agent_s = models.FloatField(null=True, blank=True)
@@ -106,6 +110,21 @@ class Trajectory(models.Model):
             models.Index(fields=["policy", "id"], name="trajectory_by_policy"),
             models.Index(fields=["step_count", "id"], name="trajectory_by_steps"),
             models.Index(fields=["created_at", "id"], name="trajectory_by_day"),
+            models.Index(
+                fields=["id"],
+                include=[
+                    "environment",
+                    "policy",
+                    "outcome",
+                    "failure",
+                    "live",
+                    "reward",
+                    "step_count",
+                    "tokens",
+                    "created_at",
+                ],
+                name="trajectory_facts",
+            ),
             GinIndex(
                 OpClass(Upper("words"), name="gin_trgm_ops"),
                 condition=Q(environment__isnull=True),

@@ -50,6 +50,14 @@ class TrajectorySelectionQuery(Schema):
     leave_out: Annotated[
         ShortText, Field(max_length=32, description="Not in environments of this source, nor without an environment.")
     ] = ""
+    failure: Annotated[
+        Literal["", "goal", "guard", "outside", "check", "judge", "uncertain", "error", "none"],
+        Field(description="The main reason that the newest score gives for failing; `none`: it gives no reason."),
+    ] = ""
+    made_by: Annotated[ShortText, Field(description="The whole name of the policy.")] = ""
+    since: Annotated[date | None, Field(description="Made on this day or later, in UTC.")] = None
+    judged: Annotated[bool, Field(description="Only attempts that count in a pass rate.")] = False
+    from_id: Annotated[Id | None, Field(description="This trajectory and those that were made later.")] = None
 
     def filters(self) -> Filters:
         return Filters(
@@ -66,6 +74,11 @@ class TrajectorySelectionQuery(Schema):
             high=self.high,
             day=self.day.isoformat() if self.day is not None else "",
             leave_out=self.leave_out,
+            failure=self.failure,
+            made_by=self.made_by,
+            since=self.since.isoformat() if self.since is not None else "",
+            judged=self.judged,
+            from_id=self.from_id,
         )
 
 

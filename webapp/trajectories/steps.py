@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.contracts import CallResult, Reward, State
+from synthesis.contracts import SOLVED_AT, CallResult, Reward, State
 from synthesis.formats.records import RunStep
 from webapp.environments.models import Tool
 from webapp.scenarios.models import StateBody, TaskRevision
 from webapp.scenarios.states import store_state
+from webapp.trajectories.failure_kinds import name_failure
 from webapp.trajectories.models import SNAPSHOT_EVERY, Score, Step, StepKind, Trajectory
 
 MAX_PATCH = 256 * 1024
@@ -86,7 +87,7 @@ def _result(value: Any) -> Any:
 
 def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: str) -> Score:
     """Append what a verifier gave. `source` says who asked it: `replay`, `rollout`."""
-    return Score.objects.create(
+    score = Score.objects.create(
         trajectory=row,
         revision=revision,
         verifier_hash=revision.verifier_hash,
@@ -97,3 +98,9 @@ def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: s
         outside=[change.model_dump() for change in reward.outside],
         source=source,
     )
+    marks = revision.checks.order_by("position").values_list("mark", flat=True) if reward.reward < SOLVED_AT else ()
+    failure = name_failure(score.reward, score.verdicts, score.outside, list(marks))
+    if failure != row.failure:
+        row.failure = failure
+        Trajectory.objects.filter(pk=row.pk).update(failure=failure)
+    return score

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from django.db.models import F, Q
+from django.db.models import Count, F, Q
 
 from synthesis.contracts import UNCOUNTED, CallResult
 from webapp.environments.totals import count, lock_environment
@@ -16,6 +16,9 @@ from webapp.trajectories.models import Trajectory
 
 SCORED = Q(outcome="program_error") | Q(reward__isnull=False) & ~Q(outcome__in=UNCOUNTED)
 """Trajectories that count in a pass rate: those with a reward, and those that the environment's program ended."""
+
+TASK_COLUMNS = {"trajectories": "trajectory_count", "scored": "scored_count", "solved": "solved_count"}
+"""What a task's row says of its trajectories."""
 
 
 def is_scored(outcome: str, reward: float | None) -> bool:
@@ -91,6 +94,21 @@ def settle(before: TrajectoryCounts, row: Trajectory) -> None:
     changes[after.environment].update(after.numbers)
     for environment, numbers in sorted(changes.items()):
         count(environment, **numbers)
-    if before.task != after.task:
-        Task.objects.filter(pk=before.task).update(trajectory_count=F("trajectory_count") - 1)
-        Task.objects.filter(pk=after.task).update(trajectory_count=F("trajectory_count") + 1)
+    tasks = {before.task: Counter[str](), after.task: Counter[str]()}
+    tasks[before.task].subtract(before.numbers)
+    tasks[after.task].update(after.numbers)
+    for task, numbers in sorted(tasks.items()):
+        moved = {column: F(column) + numbers[name] for name, column in TASK_COLUMNS.items() if numbers[name]}
+        if task and moved:
+            Task.objects.filter(pk=task).update(**moved)
+
+
+def recount_task(task: int) -> None:
+    """Count a task's trajectories anew; in a transaction that holds its environment."""
+    rows = Trajectory.objects.filter(task=task)
+    counts = rows.aggregate(
+        trajectories=Count("pk"),
+        scored=Count("pk", filter=SCORED),
+        solved=Count("pk", filter=SCORED & Q(outcome="solved")),
+    )
+    Task.objects.filter(pk=task).update(**{column: counts[name] for name, column in TASK_COLUMNS.items()})

@@ -19,9 +19,11 @@ from webapp.lists.columns import Column, RowList
 from webapp.paging import RowCount
 from webapp.query_params import Params
 from webapp.scenarios.models import Task
+from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.text_search.matches import with_words
 from webapp.trajectories.text_search.words import WordQuery, read_words
+from webapp.trajectories.totals import SCORED
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
 REJECTED = ("yes", "no", "solver")
@@ -82,6 +84,8 @@ COLUMNS = (
     "created_at",
 )
 CHUNK = 50
+PICTURED = ("failure", "made_by", "since", "judged", "from_id")
+"""Filters that the pictures of the statistics set."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +111,22 @@ class Filters:
     """When they were made, in UTC: 2026-01-31."""
     leave_out: str = ""
     """A source of environments: attempts in them are left out, and those in none."""
+    failure: str = ""
+    made_by: str = ""
+    """The policy's whole name."""
+    since: str = ""
+    """The first day, in UTC."""
+    judged: bool = False
+    """Only attempts that count in a pass rate."""
+    from_id: int | None = None
+    """The number of the first attempt, where only the newest were counted."""
 
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
         linked = (self.rejected, self.ids, self.day, self.leave_out, self.q)
-        return any(chosen) or any(linked) or self.low is not None or self.high is not None
+        pictured = tuple(getattr(self, name) for name in PICTURED)
+        return any(chosen + linked + pictured) or self.low is not None or self.high is not None
 
     @property
     def words(self) -> WordQuery:
@@ -147,6 +161,11 @@ def read_filters(query: QueryDict) -> Filters:
         ids=params.picks("ids"),
         day=day.isoformat() if (day := params.day("day")) is not None else "",
         leave_out=params.text("leave_out", 32),
+        failure=params.choice("failure", (*FAILURES, "none")),
+        made_by=params.text("made_by"),
+        since=first.isoformat() if (first := params.day("since")) is not None else "",
+        judged=params.flag("judged"),
+        from_id=params.id("from_id"),
     )
     return replace(filters, problems=tuple(f"{name}={params.text(name, 40)}" for name in params.unreadable))
 
@@ -165,7 +184,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
             "By its batch", [("yes", "rejected"), ("no", "not rejected"), ("solver", "solver runs")]
         ),
         **filter_bar.hidden({"environment": filters.environment, "task": filters.task, "parent": filters.parent}),
-        **filter_bar.hidden({"day": filters.day, "leave_out": filters.leave_out}),
+        **filter_bar.hidden({name: getattr(filters, name) for name in ("day", "leave_out", *PICTURED)}),
         **filter_bar.hidden({"order": filters.order if filters.order != TRAJECTORIES.default_order else ""}),
     }
     return filter_bar.FilterForm(vars(filters) | {"rewards": [filters.low, filters.high]}, fields)
@@ -192,6 +211,16 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
         chips.append(filter_bar.Chip("Made on", filters.day, filter_bar.without(request, "day")))
     if filters.leave_out:
         chips.append(filter_bar.Chip("Without", filters.leave_out, filter_bar.without(request, "leave_out")))
+    words = {
+        "failure": ("Failed since", FAILURES.get(filters.failure, "nothing says why") if filters.failure else ""),
+        "made_by": ("Made by", filters.made_by),
+        "since": ("Made since", filters.since),
+        "judged": ("Only", "judged attempts" if filters.judged else ""),
+        "from_id": ("Number", f"from {filters.from_id} on" if filters.from_id else ""),
+    }
+    chips += [
+        filter_bar.Chip(label, said, filter_bar.without(request, name)) for name, (label, said) in words.items() if said
+    ]
     if filters.ids:
         clear = filter_bar.without(request, "ids")
         chips.append(filter_bar.Chip("Selected", f"{len(filters.ids)} of the list", clear))
@@ -244,6 +273,16 @@ def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(**_made_on(date.fromisoformat(filters.day)))
     if filters.leave_out:
         rows = rows.filter(environment__isnull=False).exclude(environment__source=filters.leave_out)
+    if filters.failure:
+        rows = rows.filter(failure="" if filters.failure == "none" else filters.failure)
+    if filters.made_by:
+        rows = rows.filter(policy=filters.made_by)
+    if filters.since:
+        rows = rows.filter(created_at__gte=datetime.combine(date.fromisoformat(filters.since), time.min, UTC))
+    if filters.from_id is not None:
+        rows = rows.filter(pk__gte=filters.from_id)
+    if filters.judged:
+        rows = rows.filter(SCORED, live=False)
     if filters.order.lstrip("-") == "reward":
         rows = rows.filter(reward__isnull=False)
     return rows

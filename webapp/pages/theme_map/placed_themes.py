@@ -14,7 +14,7 @@ from synthesis.errors import InputError
 from synthesis.themes.keys import DIGITS, SLUG, slug
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import Batch, BatchItem, ItemState
-from webapp.pages.ecosystem import Scope
+from webapp.pages.statistics.scope import Scope
 from webapp.taxonomy.models import Origin, Theme
 from webapp.taxonomy.theme_services import draft_of
 

@@ -31,6 +31,11 @@ class Selection(Frozen):
     q: str = ""
     day: str = ""
     leave_out: str = ""
+    failure: str = ""
+    made_by: str = ""
+    since: str = ""
+    judged: bool = False
+    from_id: int | None = None
 
     def filters(self) -> Filters:
         return Filters(**self.model_dump())

@@ -285,7 +285,8 @@ def blank(row: Trajectory, policy: str) -> None:
     row.live, row.starts, row.created_at = True, row.starts + 1, timezone.now()
     row.policy, row.replay = clean(policy)[:200], ReplayState.MADE_HERE
     row.outcome, row.reward, row.passed, row.total = "", None, None, None
-    row.answer = row.note = row.final_hash = row.matrix_hash = ""
+    row.answer = row.note = row.final_hash = row.matrix_hash = row.failure = ""
+    row.tokens = None
     row.matrix, row.user_error, row.provenance = None, False, {}
     StepCounts().put(row)
     row.environment_s = row.agent_s = row.user_s = row.verification_s = None
@@ -302,4 +303,5 @@ def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
     if attempt.timing != Timing():
         row.environment_s, row.agent_s = attempt.timing.environment_s, attempt.timing.agent_s
         row.user_s, row.verification_s = attempt.timing.user_s, attempt.timing.verification_s
+    row.tokens = attempt.usage.prompt_tokens + attempt.usage.completion_tokens or None
     row.provenance = provenance

@@ -16,9 +16,12 @@ from webapp.environments.models import Environment
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
 from webapp.pages.demo_content import demo_amounts
-from webapp.pages.ecosystem import WORST, Scope, ecosystem
-from webapp.pages.ecosystem_schemas import EcosystemQuery
-from webapp.pages.over_time import DAYS, NEWEST, over_time
+from webapp.pages.statistics.ecosystem import ecosystem
+from webapp.pages.statistics.ecosystem_schemas import EcosystemQuery
+from webapp.pages.statistics.over_time import DAYS, NEWEST, over_time
+from webapp.pages.statistics.picture_views import PAGES
+from webapp.pages.statistics.scope import Scope
+from webapp.pages.statistics.tool_verdicts import WORST
 from webapp.pages.theme_map.plane import MOST, MapChoice, ThemeMap, draw_theme_map, is_quick, themes_on_map
 from webapp.paging import link
 from webapp.query_params import Params
@@ -68,6 +71,7 @@ def page(request: HttpRequest) -> HttpResponse:
     context = (
         said(scope)
         | _time(scope)
+        | {"statistics_pages": () if scope.batch else PAGES}
         | {
             "filter_form": filter_form(scope),
             "demo": demo_amounts() if scope.without_demo or scope.demo else None,

@@ -50,6 +50,11 @@ class DailyOutcomes:
         return f"{reverse('trajectories:list')}?{urlencode(asked)}"
 
     @property
+    def only_day(self) -> date | None:
+        """The day of all attempts; None if there were several."""
+        return self.rows[0][0] if len(self.rows) == 1 else None
+
+    @property
     def drawing(self) -> dict[str, Any]:
         """What the script needs: days, and a row of bars for each outcome."""
         return {
@@ -88,6 +93,11 @@ class OverTime:
     def unpriced(self) -> int:
         """How many calls have no known cost."""
         return sum(row.unpriced for row in self.costs)
+
+    @property
+    def only_cost_day(self) -> date | None:
+        """The day of all calls; None if there were several."""
+        return self.costs[0].day if len(self.costs) == 1 else None
 
     @property
     def cost_drawing(self) -> dict[str, Any]:

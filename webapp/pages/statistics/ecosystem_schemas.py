@@ -8,8 +8,9 @@ from typing import Annotated, Any
 from ninja import Schema
 from pydantic import Field
 
-from webapp.pages.distributions import Spread
-from webapp.pages.ecosystem import Ecosystem, MeasureSpread, Verdicts
+from webapp.pages.statistics.distributions import Spread
+from webapp.pages.statistics.ecosystem import Ecosystem, MeasureSpread
+from webapp.pages.statistics.tool_verdicts import Verdicts
 from webapp.pages.theme_map.plane import ThemeMap
 from webapp.rest.types import Id, ShortText
 
@@ -65,8 +66,9 @@ class ToolVerdictsOut(Schema):
 
 
 class VerdictsOut(Schema):
-    """Of the newest assessment of each version. `worst` are tools by the share of their calls that failed; `untried`
-    tools were never called. `scores` are whole percents."""
+    """Of the newest assessment of each version. `worst` are tools that failed, by the lower end of
+    the 95 % interval of their share of failing calls; `untried` tools were never called. `scores` are whole
+    percents."""
 
     assessed: int
     kept: int

@@ -1,0 +1,263 @@
+"""Pictures of attempts: pass rates by policy and environment, reasons of failures, difficulty of tasks, sizes.
+
+Everything is counted in the database; the index `trajectory_facts` holds all columns that are read.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Aggregate, Case, CharField, Count, F, IntegerField, Q, Value, When
+from django.db.models.fields.json import JSONField
+from django.db.models.functions import Cast
+
+from webapp.environments.models import Environment
+from webapp.pages.statistics.attempt_scope import AttemptScope
+from webapp.scenarios.queries import DIFFICULTIES
+from webapp.trajectories.failure_kinds import FAILURES
+from webapp.trajectories.failure_reason import ENDS
+from webapp.trajectories.totals import SCORED
+
+MOST_POLICIES = 8
+MOST_ENVIRONMENTS = 20
+SHADES = 10
+
+
+@dataclass(frozen=True)
+class Bar:
+    """A count with the list of what it counts; `share` is of the longest bar, from 0 to 100."""
+
+    name: str
+    label: str
+    count: int
+    share: float
+    url: str = ""
+
+
+def make_bars(counts: Iterable[tuple[str, str, int, str]]) -> list[Bar]:
+    """Make bars of (name, label, count, address)."""
+    found = list(counts)
+    most = max((count for _, _, count, _ in found), default=0) or 1
+    return [Bar(name, label, count, 100 * count / most, url if count else "") for name, label, count, url in found]
+
+
+@dataclass(frozen=True)
+class RateCell:
+    """Judged attempts of a policy in an environment."""
+
+    tried: int
+    solved: int
+    url: str
+
+    @property
+    def rate(self) -> float | None:
+        return self.solved / self.tried if self.tried else None
+
+    @property
+    def shade(self) -> int:
+        """From 0 to `SHADES`: how strongly the cell is coloured."""
+        return round((self.rate or 0) * SHADES)
+
+
+@dataclass(frozen=True)
+class RateRow:
+    environment_id: int
+    environment: str
+    cells: list[RateCell]
+    total: RateCell
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The environments and policies with the most judged attempts; how many more have some."""
+
+    policies: list[str]
+    rows: list[RateRow]
+    more_policies: int
+    more_environments: int
+
+
+def map_pass_rates(scope: AttemptScope) -> HeatMap | None:
+    """Return pass rates by environment and policy; None without a judged attempt."""
+    judged = scope.attempts().filter(SCORED)
+    counted = {"tried": Count("pk"), "solved": Count("pk", filter=Q(outcome="solved"))}
+    cells: dict[tuple[int, str], tuple[int, int]] = {}
+    policies, places, solved_in = Counter[str](), Counter[int](), Counter[int]()
+    for pk, policy, tried, solved in judged.values_list("environment", "policy").annotate(**counted):
+        cells[pk, policy] = tried, solved
+        policies[policy] += tried
+        places[pk] += tried
+        solved_in[pk] += solved
+    if not cells:
+        return None
+    names = sorted(policies, key=lambda name: (-policies[name], name))[:MOST_POLICIES]
+    shown = sorted(places, key=lambda pk: (-places[pk], pk))[:MOST_ENVIRONMENTS]
+    titles = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
+    rows = []
+    for pk in shown:
+        found = [
+            RateCell(*cells.get((pk, name), (0, 0)), scope.list_attempts(environment=pk, made_by=name, judged=1))
+            for name in names
+        ]
+        whole = RateCell(places[pk], solved_in[pk], scope.list_attempts(environment=pk, judged=1))
+        rows.append(RateRow(pk, titles[pk], found, whole))
+    return HeatMap(names, rows, len(policies) - len(names), len(places) - len(rows))
+
+
+@dataclass(frozen=True)
+class FailureCounts:
+    """Attempts that did not solve their task, each counted once, by the main reason."""
+
+    failed: int
+    every: int
+    bars: list[Bar]
+
+
+def count_failures(scope: AttemptScope) -> FailureCounts | None:
+    """Return the reasons, the most frequent first; None without an attempt that ended."""
+    rows = scope.attempts().exclude(outcome="").values_list("outcome", "failure").annotate(Count("pk"))
+    every, counts = 0, dict[str, int]()
+    for outcome, failure, count in rows:
+        every += count
+        if outcome != "solved":
+            name = outcome if outcome in ENDS else failure or "none"
+            counts[name] = counts.get(name, 0) + count
+    if not every:
+        return None
+    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    bars = make_bars((name, _word_failure(name), count, _list_failure(scope, name)) for name, count in ordered)
+    return FailureCounts(sum(counts.values()), every, bars)
+
+
+def _word_failure(name: str) -> str:
+    return ENDS.get(name) or FAILURES.get(name, "failed, and no score says why")
+
+
+def _list_failure(scope: AttemptScope, name: str) -> str:
+    if name in ENDS:
+        return scope.list_attempts(outcome=name)
+    return scope.list_attempts(outcome="failed", failure=name)
+
+
+@dataclass(frozen=True)
+class Difficulty:
+    """Tasks by the share of their judged attempts that solved them."""
+
+    tasks: int
+    untried: Bar
+    never: Bar
+    always: Bar
+    bars: list[Bar]
+
+
+def group_tasks(scope: AttemptScope) -> Difficulty | None:
+    """Return the tasks by difficulty; None if there is no task."""
+    tenths = Cast(F("solved_count") * 10 / F("scored_count"), IntegerField())
+    group = Case(
+        When(scored_count=0, then=Value("untried")),
+        When(solved_count=0, then=Value("never")),
+        When(solved_count=F("scored_count"), then=Value("always")),
+        default=Cast(tenths, CharField()),
+        output_field=CharField(),
+    )
+    counts = dict(scope.tasks().annotate(group=group).values_list("group").annotate(Count("pk")))
+    if not counts:
+        return None
+    words = dict(DIFFICULTIES)
+    tried = [name for name in words if name != "untried"]
+    untried, *bars = (
+        Bar(name, words[name], counts.get(name, 0), 0.0, scope.list_tasks(difficulty=name))
+        for name in ("untried", *tried)
+    )
+    bars = make_bars((bar.name, bar.label, bar.count, bar.url) for bar in bars)
+    return Difficulty(sum(counts.values()), untried, bars[0], bars[-1], bars)
+
+
+class Percentiles(Aggregate):
+    """The 10th, 25th, 50th, 75th and 90th percentile of a column, as a list; null of no value."""
+
+    function = "PERCENTILE_DISC"
+    template = "to_jsonb(%(function)s(ARRAY[0.1,0.25,0.5,0.75,0.9]) WITHIN GROUP (ORDER BY %(expressions)s))"
+    output_field = JSONField()
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Five percentiles (10, 25, 50, 75, 90) of a policy's attempts, and where they lie in a drawing of all policies."""
+
+    values: tuple[int, ...]
+    most: int
+
+    @property
+    def places(self) -> list[float]:
+        """Percent of the drawing's width."""
+        return [round(100 * value / (self.most or 1), 2) for value in self.values]
+
+    @property
+    def widths(self) -> tuple[float, float]:
+        """How wide the line from the 10th to the 90th percentile is, and the box from the 25th to the 75th."""
+        low, first, _, third, high = self.places
+        return round(high - low, 2), round(third - first, 2)
+
+
+@dataclass(frozen=True)
+class PolicySizes:
+    policy: str
+    attempts: int
+    url: str
+    steps: Sizes
+    tokens: Sizes | None
+    """None if none of its attempts has a count of tokens."""
+    with_tokens: int
+
+
+@dataclass(frozen=True)
+class AttemptSizes:
+    rows: list[PolicySizes]
+    more_policies: int
+
+
+def measure_attempts(scope: AttemptScope) -> AttemptSizes | None:
+    """Return steps and tokens per attempt by policy; None without an attempt."""
+    every = list(
+        scope.attempts()
+        .values_list("policy")
+        .annotate(n=Count("pk"), steps=Percentiles("step_count"), counted=Count("tokens"), tokens=Percentiles("tokens"))
+        .order_by("-n", "policy")
+    )
+    rows = every[:MOST_POLICIES]
+    most_steps, most_tokens = (max((row[at][-1] for row in rows if row[at]), default=0) for at in (2, 4))
+    found = [
+        PolicySizes(
+            policy=policy,
+            attempts=count,
+            url=scope.list_attempts(made_by=policy),
+            steps=Sizes(tuple(steps), most_steps),
+            tokens=Sizes(tuple(tokens), most_tokens) if tokens else None,
+            with_tokens=counted,
+        )
+        for policy, count, steps, counted, tokens in rows
+    ]
+    return AttemptSizes(found, len(every) - len(rows)) if found else None
+
+
+@dataclass(frozen=True)
+class AttemptPictures:
+    heat: HeatMap | None
+    failures: FailureCounts | None
+    difficulty: Difficulty | None
+    sizes: AttemptSizes | None
+
+
+def draw_attempts(scope: AttemptScope) -> AttemptPictures:
+    """Return all pictures of these attempts."""
+    parts: tuple[Any, ...] = (
+        map_pass_rates(scope),
+        count_failures(scope),
+        group_tasks(scope),
+        measure_attempts(scope),
+    )
+    return AttemptPictures(*parts)

@@ -1,0 +1,221 @@
+"""Pictures of the newest attempts' insides: which tools they used and which failed, and which checks decided them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from urllib.parse import urlencode
+
+from django.contrib.postgres.aggregates import ArrayAgg
+from django.db.models import Count, Q
+from django.urls import reverse
+
+from webapp.environments.models import Environment
+from webapp.pages.statistics.attempt_pictures import Bar, make_bars
+from webapp.pages.statistics.attempt_scope import AttemptScope
+from webapp.query_params import MOST_PICKS
+from webapp.runs.evaluations.statistics import wilson
+from webapp.scenarios.models import Check, TaskRevision
+from webapp.trajectories.failure_reason import newest_scores
+from webapp.trajectories.models import Step
+from webapp.trajectories.totals import SCORED
+
+NEWEST = 1_000
+"""Attempts whose steps and verdicts are read."""
+SHOWN = 30
+FEWEST_ATTEMPTS = 3
+"""A check that never failed in fewer attempts says nothing yet."""
+
+
+def list_picked(pks: list[int]) -> str:
+    """Return the address of a list of these attempts; empty if they are more than a list takes."""
+    keys = sorted(set(pks))
+    address = f"{reverse('trajectories:list')}?{urlencode([('ids', pk) for pk in keys])}"
+    return address if 0 < len(keys) <= MOST_PICKS else ""
+
+
+@dataclass(frozen=True)
+class ToolUse:
+    """Calls of a tool; `url` lists the attempts in which one of them failed."""
+
+    tool: str
+    environment_id: int
+    environment: str
+    calls: int
+    errors: int
+    attempts: int
+    failed_attempts: int
+    url: str
+
+    @property
+    def failing(self) -> float:
+        return self.errors / self.calls
+
+    @property
+    def failing_width(self) -> float:
+        """Percent of the drawing's width."""
+        return round(100 * self.failing, 2)
+
+    @property
+    def certain(self) -> float:
+        """The share of failing calls that is certain at least."""
+        return wilson(self.errors, self.calls)[0]
+
+
+@dataclass(frozen=True)
+class ToolUses:
+    """Of the newest `attempts`. `most_used` and `most_failing` are at most `SHOWN` each."""
+
+    attempts: int
+    tools: int
+    calls: int
+    errors: int
+    most_used: list[ToolUse]
+    most_failing: list[ToolUse]
+    faultless: int
+
+
+def count_tool_use(scope: AttemptScope) -> ToolUses | None:
+    """Return the use of tools in the newest attempts; None if they made no call."""
+    newest = list(scope.attempts().order_by("-id").values_list("pk", flat=True)[:NEWEST])
+    rows = (
+        Step.objects.filter(trajectory__in=newest, ok__isnull=False)
+        .exclude(tool="")
+        .order_by()
+        .values_list("trajectory__environment", "tool")
+        .annotate(
+            calls=Count("pk"),
+            errors=Count("pk", filter=Q(ok=False)),
+            attempts=Count("trajectory", distinct=True),
+            failed=ArrayAgg("trajectory", filter=Q(ok=False), distinct=True, default=None),
+        )
+    )
+    found = list(rows)
+    if not found:
+        return None
+    names = dict(Environment.objects.filter(pk__in={row[0] for row in found}).values_list("pk", "name"))
+    tools = [
+        ToolUse(tool, pk, names[pk], calls, errors, attempts, len(failed or ()), list_picked(failed or []))
+        for pk, tool, calls, errors, attempts, failed in found
+    ]
+    failing = [tool for tool in tools if tool.errors]
+    return ToolUses(
+        attempts=len(newest),
+        tools=len(tools),
+        calls=sum(tool.calls for tool in tools),
+        errors=sum(tool.errors for tool in tools),
+        most_used=sorted(tools, key=lambda tool: (-tool.calls, tool.tool, tool.environment_id))[:SHOWN],
+        most_failing=sorted(failing, key=lambda tool: (-tool.certain, tool.tool, tool.environment_id))[:SHOWN],
+        faultless=len(tools) - len(failing),
+    )
+
+
+@dataclass
+class CheckUse:
+    """How often a check was asked, failed, and was the only one that failed; `failed_in` are those attempts."""
+
+    revision: int
+    number: int
+    asked: int = 0
+    failed: int = 0
+    alone: int = 0
+    failed_in: list[int] = field(default_factory=list)
+    task_id: int = 0
+    task: str = ""
+    label: str = ""
+
+    @property
+    def kind(self) -> str:
+        if not self.failed:
+            return "dead"
+        return "always" if self.failed == self.asked else "differs"
+
+    @property
+    def shown_number(self) -> int:
+        return self.number + 1
+
+    @property
+    def url(self) -> str:
+        return list_picked(self.failed_in)
+
+
+@dataclass(frozen=True)
+class CheckUses:
+    """Checks of the revisions that the newest `attempts` were judged by. Those that were asked fewer than
+    `FEWEST_ATTEMPTS` times are `unknown`; the others differ between attempts, never failed (`dead`), or always did."""
+
+    attempts: int
+    checks: int
+    unknown: int
+    differs: int
+    dead: int
+    always: int
+    alone: int
+    deciding: list[CheckUse]
+    idle: list[CheckUse]
+
+    @property
+    def known(self) -> int:
+        return self.checks - self.unknown
+
+    @property
+    def bars(self) -> list[Bar]:
+        """The checks by what is known of them."""
+        kinds = ("differs", "fail in some attempts"), ("dead", "never fail"), ("always", "fail in every attempt")
+        counts = [(name, label, int(getattr(self, name)), "") for name, label in kinds]
+        return make_bars([*counts, ("unknown", "judged too few attempts", self.unknown, "")])
+
+
+def count_check_use(scope: AttemptScope) -> CheckUses | None:
+    """Return which checks decide; None if no attempt was judged by checks."""
+    newest = list(scope.attempts().filter(SCORED).order_by("-id").values_list("pk", flat=True)[:NEWEST])
+    uses: dict[tuple[int, int], CheckUse] = {}
+    judged = 0
+    for pk, score in newest_scores(newest).items():
+        failed = [number for number, verdict in enumerate(score.verdicts) if not verdict.get("passed")]
+        judged += bool(score.verdicts)
+        for number in range(len(score.verdicts)):
+            use = uses.setdefault((score.revision_id, number), CheckUse(score.revision_id, number))
+            use.asked += 1
+            use.failed += number in failed
+            use.alone += failed == [number]
+            if number in failed:
+                use.failed_in.append(pk)
+    if not uses:
+        return None
+    known = [use for use in uses.values() if use.asked >= FEWEST_ATTEMPTS]
+    kinds = Counter(use.kind for use in known)
+    deciding = [use for use in uses.values() if use.failed]
+    deciding = sorted(deciding, key=lambda use: (-use.alone, -use.failed, use.revision, use.number))[:SHOWN]
+    idle = [use for use in known if use.kind == "dead"]
+    idle = sorted(idle, key=lambda use: (-use.asked, use.revision, use.number))[:SHOWN]
+    _name_checks([*deciding, *idle])
+    return CheckUses(
+        attempts=judged,
+        checks=len(uses),
+        unknown=len(uses) - len(known),
+        differs=kinds["differs"],
+        dead=kinds["dead"],
+        always=kinds["always"],
+        alone=sum(use.alone for use in uses.values()),
+        deciding=deciding,
+        idle=idle,
+    )
+
+
+def _name_checks(uses: list[CheckUse]) -> None:
+    """Give each its task and the label of its check."""
+    revisions = {use.revision for use in uses}
+    tasks = {pk: (task, title) for pk, task, title in _tasks(revisions)}
+    labels: dict[int, list[str]] = defaultdict(list)
+    checks = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
+    for revision, label in checks.values_list("revision", "label"):
+        labels[revision].append(label)
+    for use in uses:
+        use.task_id, use.task = tasks[use.revision]
+        known = labels[use.revision]
+        use.label = known[use.number] if use.number < len(known) else ""
+
+
+def _tasks(revisions: set[int]) -> list[tuple[int, int, str]]:
+    return list(TaskRevision.objects.filter(pk__in=revisions).values_list("pk", "task", "task__title"))

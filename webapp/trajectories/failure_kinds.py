@@ -1,0 +1,45 @@
+"""The main reason for which a verifier called an attempt failed, as one word that lists filter by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from synthesis.contracts import SOLVED_AT
+
+FAILURES = {
+    "goal": "a goal was not reached",
+    "guard": "something was broken that had to stay",
+    "outside": "something changed that nobody asked for",
+    "check": "a check does not hold",
+    "judge": "a judge says that something does not hold",
+    "uncertain": "a check could not tell",
+    "error": "a check raised an error",
+}
+"""By kind, in words. An attempt that failed for several reasons has the first of them."""
+
+
+def name_failure(
+    reward: float, verdicts: Sequence[Mapping[str, Any]], outside: Sequence[Any], marks: Sequence[str]
+) -> str:
+    """Return the kind of failure of a score; empty if the attempt solved its task or nothing says why it did not.
+
+    `marks` are those of the revision's checks, in the order of the verdicts.
+    """
+    if reward >= SOLVED_AT:
+        return ""
+    found = {"outside"} if outside else set()
+    for number, verdict in enumerate(verdicts):
+        if not verdict.get("passed"):
+            found.add(_name_verdict(verdict, marks[number] if number < len(marks) else ""))
+    return next((kind for kind in FAILURES if kind in found), "")
+
+
+def _name_verdict(verdict: Mapping[str, Any], mark: str) -> str:
+    if verdict.get("judged"):
+        return "judge"
+    if verdict.get("uncertain"):
+        return "uncertain"
+    if verdict.get("error") and not verdict.get("non_boolean"):
+        return "error"
+    return mark if mark in ("goal", "guard") else "check"
