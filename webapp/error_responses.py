@@ -19,6 +19,7 @@ from webapp.errors import (
     QuotaExceeded,
     RangeNotSatisfiable,
     Refusal,
+    TextTooLong,
     TooLarge,
     UpstreamError,
 )
@@ -112,4 +113,16 @@ class RefusalPages:
         if isinstance(error, NotFound):
             raise Http404(str(error)) from error
         terms = http_terms(error)
+        if isinstance(error, TextTooLong) and request.headers.get("HX-Request") != "true":
+            return _show_too_long(request, error, terms.status)
         return HttpResponse(str(error), status=terms.status, headers=terms.headers, content_type=kind)
+
+
+def _show_too_long(request: HttpRequest, error: TextTooLong, status: int) -> HttpResponse:
+    """Show the text that is too long in a form that sends everything again."""
+    name = error.facts["name"]
+    query = request.POST if request.method == "POST" else request.GET
+    sent = [(key, value) for key, values in query.lists() for value in values]
+    others = [(key, value) for key, value in sent if key not in (name, "csrfmiddlewaretoken")]
+    context = {"error": str(error), "text": query.get(name, ""), "others": others}
+    return render(request, "too_long.html", context | error.facts, status=status)

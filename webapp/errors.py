@@ -42,6 +42,14 @@ class NotFound(Refusal):
     """There is no such object, or it is gone."""
 
 
+class TextTooLong(Refusal):
+    """A text of a form is longer than what is stored of it. It is refused whole, and never cut."""
+
+    def __init__(self, name: str, count: int, most: int) -> None:
+        words = f"This text has {count:,} characters, and {most:,} are allowed. Shorten it by {count - most:,}."
+        super().__init__(f"{words} Nothing was stored.", facts={"name": name, "count": count, "most": most})
+
+
 class Conflict(Refusal):
     """The object is not in a state in which that can be done."""
 

@@ -1,6 +1,7 @@
 """Reader of query parameters: bounded texts, choices, numbers, flags and ids out of an address or a form.
 
-What a parameter cannot mean is left out, never an error, and `unreadable` names it for pages that say so.
+What a parameter cannot mean is left out, never an error, and `unreadable` names it for pages that say so. Only a text
+that is to be stored whole (`whole_text`) is refused if it is too long.
 """
 
 from __future__ import annotations
@@ -10,6 +11,8 @@ from datetime import date
 from typing import TypeVar
 
 from django.http import QueryDict
+
+from webapp.errors import TextTooLong
 
 Default = TypeVar("Default")
 LARGEST_INT = 2**31 - 1
@@ -44,6 +47,14 @@ class Params:
         """The first `most` characters; empty where it is not given."""
         value = self._find_given(name).replace("\x00", "")
         return (value.strip() if strip else value)[:most]
+
+    def whole_text(self, name: str, most: int, *, strip: bool = False) -> str:
+        """A text of a form, whole. Raises TextTooLong: a text that a user wrote is never cut."""
+        value = self.text(name, MOST_TEXT, strip=strip)
+        count = len(value.replace("\r\n", "\n"))
+        if count > most:
+            raise TextTooLong(name, count, most)
+        return value
 
     def texts(self, name: str, most: int = 200) -> list[str]:
         """Every value of a parameter that may be given more than once."""

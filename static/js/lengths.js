@@ -1,25 +1,28 @@
-/* Long texts are never cut silently: a field's limit is told beside it, and a form with a text that is too long is not sent.
-   The attribute maxlength would drop the end of what is pasted; it holds only without this script. */
+/* Texts are never cut: a field's limit (data-most) is counted beside it from nine tenths on, and a form with a text that is too long is
+   not sent. There is no attribute maxlength, which would drop the end of what is pasted. Without this script the server refuses it. */
 "use strict";
 
 (() => {
-  const LIMITED = "input[maxlength]:not([type=search]), textarea[maxlength]";
+  const NEAR = 0.9;
 
   function show(field, most) {
     /* The server counts characters as Unicode code points, and a line break as one. */
     const count = [...field.value].length;
     const said = document.getElementById(field.dataset.lengthSaid);
-    const words = `${count.toLocaleString("en")} of ${most.toLocaleString("en")} characters: shorten it by ${(count - most).toLocaleString("en")}`;
-    field.setCustomValidity(count > most ? words : "");
-    if (count > most) field.setAttribute("aria-invalid", "true"); else field.removeAttribute("aria-invalid");
-    if (said) said.textContent = count > most ? words : "";
+    const far = `${count.toLocaleString("en")} of ${most.toLocaleString("en")} characters`;
+    const over = count > most ? `${far}: shorten it by ${(count - most).toLocaleString("en")}` : "";
+    field.setCustomValidity(over);
+    if (over) field.setAttribute("aria-invalid", "true"); else field.removeAttribute("aria-invalid");
+    if (!said) return;
+    said.classList.toggle("near", !over);
+    said.textContent = over || (count >= NEAR * most ? far : "");
   }
 
   let number = 0;
   function begin() {
-    for (const field of document.querySelectorAll(LIMITED)) {
-      const most = Number(field.getAttribute("maxlength"));
-      field.removeAttribute("maxlength");
+    for (const field of document.querySelectorAll("input[data-most], textarea[data-most]")) {
+      const most = Number(field.dataset.most);
+      delete field.dataset.most;
       const said = document.createElement("span");
       said.className = "length-said";
       said.id = `length-said-${number += 1}`;

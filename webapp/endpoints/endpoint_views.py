@@ -97,7 +97,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
 def trial(request: HttpRequest, pk: int) -> HttpResponse:
     """A few tiny requests to one model; the page that follows offers to keep what they found."""
     row = get_object_or_404(Endpoint, pk=pk)
-    model = request.POST.get("model", "").strip()[:200]
+    model = Params(request.POST).whole_text("model", 200, strip=True)
     if not model:
         messages.error(request, "Name a model to try. None is listed: look for models, or type their names.")
         return redirect("endpoints:edit", pk)
@@ -143,7 +143,10 @@ def look(request: HttpRequest, pk: int) -> HttpResponse:
 def price(request: HttpRequest, pk: int) -> HttpResponse:
     """Say what a model costs, or (`forget`) that nobody knows."""
     get_object_or_404(Endpoint, pk=pk)
-    model, form = request.POST.get("forget", "")[:200], PriceForm(request.POST)
+    params, form = Params(request.POST), PriceForm(request.POST)
+    model = params.text("forget")
+    if not model:
+        params.whole_text("model", 200)
     try:
         if model:
             services.save_price(request.user, pk, model, None)

@@ -190,8 +190,9 @@ def _back(request: HttpRequest, row: LabelItem) -> HttpResponse:
 def take(request: HttpRequest, pk: int) -> HttpResponse:
     """Settle an item as somebody labelled it."""
     row, params = find_item(pk), Params(request.POST)
+    words = params.whole_text("words", 2_000)
     try:
-        adjudication.take(request.user, pk, params.id("label") or 0, params.text("words", 2_000))
+        adjudication.take(request.user, pk, params.id("label") or 0, words)
     except InputError as error:
         messages.error(request, str(error))
     else:
@@ -208,8 +209,9 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
         return redirect(f"{reverse('labelling:item', args=[pk])}?find={params.text('find', 100)}")
     if (opened := params.id("twist")) is not None:
         return redirect(f"{reverse('labelling:item', args=[pk])}?open={opened}#n{opened}")
+    words = params.whole_text("words", 2_000)
     try:
-        adjudication.settle(request.user, pk, _settling(request, row))
+        adjudication.settle(request.user, pk, _settling(request, row, words))
     except InputError as error:
         context = _item_context(request, row, str(error))
         return render(request, "labelling/item.html", context, status=422)
@@ -217,9 +219,8 @@ def settle(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect("labelling:item", pk)
 
 
-def _settling(request: HttpRequest, row: LabelItem) -> LabelChoice:
+def _settling(request: HttpRequest, row: LabelItem, words: str) -> LabelChoice:
     params = Params(request.POST)
-    words = params.text("words", 2_000)
     if "labels" not in row.content:
         chosen = params.id("choose") or params.id("node")
         if chosen is None and not params.flag("none"):
@@ -279,8 +280,9 @@ def discuss(request: HttpRequest, pk: int) -> HttpResponse:
 def post(request: HttpRequest, pk: int) -> HttpResponse:
     """Write in a discussion."""
     thread = get_object_or_404(Discussion, pk=pk)
+    text = Params(request.POST).whole_text("text", discussions.POST_CHARS)
     try:
-        discussions.add_post(request.user, pk, Params(request.POST).text("text", discussions.POST_CHARS + 1))
+        discussions.add_post(request.user, pk, text)
     except InputError as error:
         messages.error(request, str(error))
     return redirect(f"{reverse('labelling:item', args=[thread.item_id])}#discussion")

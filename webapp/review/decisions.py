@@ -33,7 +33,7 @@ from webapp.review.models import (
     ReviewQueue,
     subject_filter,
 )
-from webapp.review.places import require_place
+from webapp.review.places import require_length, require_place
 from webapp.review.subjects import locked_subject, tag_of
 from webapp.review.task_gate import may_override, obstacles
 from webapp.review.verdicts import APPROVE, REASONS, SETTLED, verdict_of
@@ -82,7 +82,9 @@ def checked(kind: str, choice: DecisionChoice) -> DecisionChoice:
     if groups and (kind != ReviewKind.TOOL or strange):
         raise InputError("Say of a group of a tool's cases one of the verdicts that the page offers.")
     seconds = None if choice.seconds is None else min(max(choice.seconds, 0.0), MOST_SECONDS)
-    places = tuple(dict.fromkeys(clean(place).strip()[:500] for place in choice.places if place.strip()))
+    places = tuple(dict.fromkeys(clean(place).strip() for place in choice.places if place.strip()))
+    for place in places:
+        require_length(place)
     reasons = tuple(dict.fromkeys(choice.reasons))
     detail = {"groups": dict(groups)} if groups else {}
     return DecisionChoice(choice.verdict, reasons, comment, places, detail, choice.overrides, seconds)

@@ -132,7 +132,7 @@ def choice_of(data: QueryDict) -> dict[str, Any]:
         "verdict": params.text("verdict", 20),
         "reasons": params.texts("reasons", 32)[:20],
         "comment": params.text("comment", MOST_TEXT),
-        "places": typed_places(params.texts("places", 500)[:40]),
+        "places": typed_places(params.texts("places", MOST_TEXT)[:40]),
         "overrides": params.flag("overrides"),
     }
     groups = {code: params.text(f"group-{code}", 20) for code, _ in GROUPS if params.text(f"group-{code}", 20)}

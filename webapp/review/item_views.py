@@ -223,7 +223,7 @@ def send(request: HttpRequest, pk: int) -> HttpResponse:
         messages.error(request, "Choose whom to send it to.")
         known = get_object_or_404(Assignment, pk=pk, user=request.user)
         return redirect("review:item", known.item_id)
-    note = params.text("note", 2_000)
+    note = params.whole_text("note", 2_000)
     return _ended(request, pk, lambda user, key: transfers.send(user, key, to, note), f"Sent to {to}.")
 
 
@@ -234,7 +234,7 @@ def assign(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_item(pk)
     queues.require_editor(request.user)
     params = Params(request.POST)
-    name, note = params.text("to", 150, strip=True), params.text("note", 500)
+    name, note = params.whole_text("to", 150, strip=True), params.whole_text("note", 500)
     to = User.objects.filter(username=name, is_active=True).first() if name else None
     try:
         if name and to is None:

@@ -28,6 +28,7 @@ SPELLED = {
 }
 """How people spell a place."""
 NUMBER = re.compile(r"([a-z]+) (0|[1-9]\d{0,5})")
+PLACE_CHARS = 500
 SEVERAL = re.compile(r",\s*(?=/|(?:check|step|case|line) \d)")
 """What stands between places that were typed in one field."""
 NAMED_KEYS = 8
@@ -37,6 +38,12 @@ def typed_places(texts: Iterable[str]) -> list[str]:
     """The places of a form's fields, in each of which several can stand: "check 3, /orders/12"."""
     parts = (part.strip() for text in texts for part in SEVERAL.split(text))
     return list(dict.fromkeys(part for part in parts if part))
+
+
+def require_length(place: str) -> None:
+    """Raises InputError: the text of a place is too long to be stored."""
+    if len(place) > PLACE_CHARS:
+        raise InputError(f"A place has at most {PLACE_CHARS:,} characters; this one has {len(place):,}.")
 
 
 def require_place(subject: Task | Tool | Trajectory, place: str) -> None:

@@ -200,7 +200,7 @@ def give(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(ReviewQueue, pk=pk)
     services.require_editor(request.user)
     params = Params(request.POST)
-    name = params.text("to", 150, strip=True)
+    name = params.whole_text("to", 150, strip=True)
     to = User.objects.filter(username=name, is_active=True).first() if name else None
     items = QueueItem.objects.filter(queue=row, pk__in=params.picks("item", ITEMS_SHOWN)).order_by("pk")
     if name and to is None:

@@ -37,7 +37,7 @@ def remarks(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
                 pk,
                 params.text("remark", 8),
                 params.text("text", MOST_TEXT),
-                params.text("place", 1_000),
+                params.text("place", MOST_TEXT),
             )
         except NotFound:
             raise

@@ -12,12 +12,11 @@ from webapp.accounts.access import ADJUDICATORS
 from webapp.accounts.row_log import acting
 from webapp.errors import Conflict, NotFound
 from webapp.review.models import Remark, RemarkKind, subject_filter
-from webapp.review.places import require_place
+from webapp.review.places import require_length, require_place
 from webapp.review.subjects import find_subject
 
 TEXT_CHARS = 4_000
 LABEL_CHARS = 60
-PLACE_CHARS = 500
 
 
 def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str = "") -> Remark:
@@ -31,9 +30,8 @@ def add_remark(user: Any, kind: str, pk: int, remark: str, text: str, place: str
         raise InputError("Write what you want to say; a flag says what is wrong.")
     if len(words) > most:
         raise InputError(f"Write at most {most:,} characters; these are {len(words):,}.")
-    if len(where) > PLACE_CHARS:
-        raise InputError(f"A place has at most {PLACE_CHARS} characters; this has {len(where):,}.")
     if where:
+        require_length(where)
         require_place(subject, where)
     with acting(user):
         return Remark.objects.create(**subject_filter(kind, pk), remark=remark, place=where, text=words, user=user)

@@ -50,7 +50,7 @@ def _context(request: HttpRequest, row: LabelSession, refused: str = "", why: st
 def carry_out(request: HttpRequest, pk: int) -> HttpResponse:
     """Make the tree what the session settled."""
     params = Params(request.POST)
-    why = params.text("why", 2_000)
+    why = params.whole_text("why", 2_000)
     try:
         made = effects.carry_out(request.user, pk, seen=params.number("serial") or 0, why=why)
     except InputError as error:

@@ -59,14 +59,14 @@ class ChangeForm:
         params = Params(query)
         self.node, self.kind = node, kind
         self.find = params.text("find", strip=True)
-        self.name = params.text("name", NAME, strip=True)
+        self.name = params.whole_text("name", NAME, strip=True)
         self.top = query.get("to") == TOP
         self.to = None if self.top else Params(query).id("to")
         self.also = params.picks("also", MOST_PICKS)
         self.below = params.flag("below")
         self.ticked = {field: params.picks(field, MOST_PICKS) for field in (*KINDS, "labels")}
         self.seen = params.number("serial")
-        self.why = params.text("why", 2_000)
+        self.why = params.whole_text("why", 2_000)
         self.sure = params.flag("sure")
         self.candidates: Candidates | None = None
         if kind in ("move", "merge", "delete"):

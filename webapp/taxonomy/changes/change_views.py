@@ -142,8 +142,9 @@ def _step(step: Any, names: dict[int, str]) -> dict[str, Any]:
 def undo_change(request: HttpRequest, pk: int) -> HttpResponse:
     """Take a change back, and go back to where the person was."""
     params = Params(request.POST)
+    why = params.whole_text("why", 2_000)
     try:
-        made = undo(request.user, pk, params.text("why", 2_000))
+        made = undo(request.user, pk, why)
     except InputError as error:
         messages.error(request, str(error))
     else:

@@ -111,7 +111,7 @@ def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
     """The playground's calls as an attempt; what stands in the way is said beside the answer, which is kept."""
     play = get_object_or_404(Playground.objects.filter(fork__isnull=False), pk=pk, user=request.user)
     serial = Params(request.POST).number("serial", high=LARGEST_ID) or 0
-    answer = str(request.POST.get("answer", "")).replace("\0", "").replace("\r\n", "\n").strip()[:ANSWER_CHARS]
+    answer = Params(request.POST).whole_text("answer", ANSWER_CHARS, strip=True).replace("\r\n", "\n")
     try:
         if services.asks_judge(play):
             job = services.start_finish(request.user, play, serial, answer)
