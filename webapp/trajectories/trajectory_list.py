@@ -211,7 +211,7 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
         chips.append(filter_bar.Chip("Made on", filters.day, filter_bar.without(request, "day")))
     if filters.leave_out:
         chips.append(filter_bar.Chip("Without", filters.leave_out, filter_bar.without(request, "leave_out")))
-    words = {
+    pictured = {
         "failure": ("Failed since", FAILURES.get(filters.failure, "nothing says why") if filters.failure else ""),
         "made_by": ("Made by", filters.made_by),
         "since": ("Made since", filters.since),
@@ -219,7 +219,9 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
         "from_id": ("Number", f"from {filters.from_id} on" if filters.from_id else ""),
     }
     chips += [
-        filter_bar.Chip(label, said, filter_bar.without(request, name)) for name, (label, said) in words.items() if said
+        filter_bar.Chip(label, said, filter_bar.without(request, name))
+        for name, (label, said) in pictured.items()
+        if said
     ]
     if filters.ids:
         clear = filter_bar.without(request, "ids")

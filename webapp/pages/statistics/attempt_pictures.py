@@ -225,7 +225,12 @@ def measure_attempts(scope: AttemptScope) -> AttemptSizes | None:
     every = list(
         scope.attempts()
         .values_list("policy")
-        .annotate(n=Count("pk"), steps=Percentiles("step_count"), counted=Count("tokens"), tokens=Percentiles("tokens"))
+        .annotate(
+            n=Count("pk"),
+            step_sizes=Percentiles("step_count"),
+            counted=Count("tokens"),
+            token_sizes=Percentiles("tokens"),
+        )
         .order_by("-n", "policy")
     )
     rows = every[:MOST_POLICIES]
