@@ -2,7 +2,7 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-    dependencies = [("trajectories", "0008_pictures_facts")]
+    dependencies = [("trajectories", "0009_pictures_facts")]
 
     operations = [
         migrations.AddIndex(

@@ -66,7 +66,7 @@ def split_keys(rows: Any) -> Iterator[list[int]]:
 
 
 class Migration(migrations.Migration):
-    dependencies = [("trajectories", "0007_solver"), ("scenarios", "0008_pictures_solved_counts")]
+    dependencies = [("trajectories", "0008_search_words"), ("scenarios", "0008_pictures_solved_counts")]
 
     operations = [
         migrations.AddField(
