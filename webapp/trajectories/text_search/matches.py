@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from django.db import connection
 from django.db.models import BooleanField, F, Func, QuerySet, Value
 
@@ -32,13 +30,9 @@ class _AmongMatches(Func):
 class _HasWords(Func):
     """Whether the words of one trajectory hold those of a query: looked up for each row that a list walks over."""
 
+    template = "(SELECT said.words @@ %(expressions)s)"
+    arg_joiner = f"::tsquery FROM {TrajectoryText._meta.db_table} AS said WHERE said.trajectory_id = "
     output_field = BooleanField()
-
-    def as_sql(self, compiler: Any, connection: Any, **extra: Any) -> tuple[str, Any]:
-        key, query = (compiler.compile(one) for one in self.source_expressions)
-        table = TrajectoryText._meta.db_table
-        sql = f"(SELECT said.words @@ {query[0]}::tsquery FROM {table} AS said WHERE said.trajectory_id = {key[0]})"
-        return sql, (*query[1], *key[1])
 
 
 def with_words(rows: QuerySet[Trajectory], text: str, *, alone: bool = False) -> tuple[QuerySet[Trajectory], int]:
@@ -50,9 +44,11 @@ def with_words(rows: QuerySet[Trajectory], text: str, *, alone: bool = False) ->
     typed = read_words(text)
     for query in dict.fromkeys((typed.whole, typed)) if typed else ():
         total, first = _first_matches(query)
+        wanted = Value(query.tsquery)
+        if alone and total > MANY:
+            return rows.filter(_HasWords(wanted, F("pk"))), total
         if total > FEW:
-            has_words = _HasWords if alone and total > MANY else _AmongMatches
-            return rows.filter(has_words(F("pk"), Value(query.tsquery))), total
+            return rows.filter(_AmongMatches(F("pk"), wanted)), total
         if total:
             return rows.filter(pk__in=first), total
     return rows.none(), 0
