@@ -8,6 +8,7 @@ import pytest
 from django.db.models.sql.compiler import SQLCompiler
 from django.test import Client
 from django.utils import timezone
+from django.utils.html import escape
 
 from tests.fixtures import pages_seed, replay_seed
 from tests.fixtures.markup import flat, markup
@@ -16,11 +17,13 @@ from webapp.accounts.models import ApiToken, User
 from webapp.batches.models import Batch, BatchState
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
+from webapp.labelling.models import Ask, LabelItem, LabelRound, LabelSession
 from webapp.pages.demo_content import demo_amounts
 from webapp.pages.first_steps import OFFERS, first_steps
-from webapp.pages.queries import amounts, waiting_groups
+from webapp.pages.next_decision import find_next_decision
+from webapp.pages.queries import amounts, waiting_groups, worked_queues
 from webapp.pages.search import read_query, search
-from webapp.review.models import ReviewQueue
+from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewQueue
 from webapp.runs.models import TrainingJob
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
@@ -61,7 +64,9 @@ def test_steps_are_ticked_by_what_the_person_did() -> None:
     Batch.objects.create(name="begun", created_by=ada, state=BatchState.RUNNING)
     Job.objects.create(kind="import_envscaler", queue="sandbox", state="succeeded", created_by=ada)
     Job.objects.create(kind="rollout", queue="llm", created_by=ada)
-    replay_seed.make(replay_seed.ordinary())
+    run = replay_seed.make(replay_seed.ordinary())
+    assert done(ada) == {"token", "batch", "import", "agent"}, "attempts are here, but ada opened none"
+    assert client.get(f"/trajectories/{run.pk}/").status_code == 200
     assert done(ada) == {"token", "batch", "import", "agent", "replay"}
     viewer, _ = signed("viewer")
     assert [step.name for step in first_steps(viewer)] == ["replay", "token"]
@@ -114,6 +119,59 @@ def test_a_queue_of_named_people_waits_for_these_alone() -> None:
     assert not waiting_groups(ada)
     queue.members.add(ada)
     assert [group.number for group in waiting_groups(ada)] == [2]
+
+
+def test_an_annotators_home_leads_with_their_next_item(django_assert_max_num_queries: Any) -> None:
+    ada, client = signed("annotator")
+    run = replay_seed.make(replay_seed.ordinary())
+    queue = ReviewQueue.objects.create(name="Attempts <b>", kind="trajectory", item_count=2)
+    task_queue = ReviewQueue.objects.create(name="Tasks", kind="task", item_count=2)
+    assert find_next_decision(ada, worked_queues(ada)) is None
+    assert "Begin with" not in flat(client.get("/"))
+    rows = {"state": "open", "overlap": 1, "free": 1}
+    QueueItem.objects.create(queue=task_queue, task=run.task, **rows)
+    first = QueueItem.objects.create(queue=queue, trajectory=run, rank=2, **rows)
+    page = markup(client.get("/"))
+    assert f"Begin with “{escape(run.name)}”" in page
+    assert page.index("Begin with") < page.index("First steps") < page.index('<ul class="stats">')
+    assert 'class="button" href="/batches/new/"' in page, "their queue's button is the only filled one"
+    with django_assert_max_num_queries(4):
+        said = find_next_decision(ada, [queue])
+    assert said is not None
+    assert (said.left, said.place, said.begun) == (1, "Attempts <b>", False)
+    opened = client.post(said.begin_url)
+    assert opened.headers["Location"] == f"/review/items/{first.pk}/"
+    client.get(opened.headers["Location"])
+    assert f"Go on with “{escape(run.name)}”" in flat(client.get("/"))
+    ReviewDecision.objects.create(user=ada, task=run.task, revision=run.task.current, verdict="approve", seen="x")
+    Assignment.objects.filter(user=ada).update(state="skipped")
+    assert find_next_decision(ada, worked_queues(ada)) is None, "skipped, and decided elsewhere"
+    _, operator = signed("operator")
+    theirs = markup(operator.get("/"))
+    assert "Begin with" not in theirs
+    assert theirs.index("First steps") < theirs.index("Waits for you")
+
+
+def test_what_was_sent_and_what_is_to_label_come_next_too() -> None:
+    ada, bob = signed("annotator")[0], pages_seed.person("adjudicator")
+    run = replay_seed.make(replay_seed.ordinary())
+    session = LabelSession.objects.create(name="Places", kind="place", places="leaves", tree={})
+    item = LabelItem.objects.create(session=session, position=0, key=1, name="Weather")
+    asked = LabelRound.objects.create(session=session, number=1)
+    Ask.objects.create(session=session, round=asked, item=item, position=0, overlap=1, free=1)
+    said = find_next_decision(ada, [])
+    assert said is not None
+    assert (said.title, said.left, said.place, said.begin_url) == (
+        "Weather", 1, "Places", f"/taxonomy/sessions/{session.pk}/next/"
+    )  # fmt: skip
+    queue = ReviewQueue.objects.create(name="Tasks", kind="task", item_count=1)
+    QueueItem.objects.create(queue=queue, task=run.task, state="open", overlap=1, free=1, assignee=ada)
+    assert (said := find_next_decision(ada, [])) is not None
+    assert said.title == run.task.title
+    session.members.add(bob)
+    QueueItem.objects.update(assignee=bob)
+    assert find_next_decision(ada, worked_queues(ada)) is None
+    assert find_next_decision(bob, worked_queues(bob)) is not None
 
 
 def test_home_asks_few_queries_and_makes_little_sql_anew(

@@ -40,7 +40,9 @@ SCOPE_WORDS = {
 ADJUDICATORS = frozenset({Role.ADJUDICATOR, Role.ADMIN})
 QUEUE_EDITORS = frozenset({Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN})
 TREE_EDITORS = frozenset({Role.ADJUDICATOR, Role.RESEARCHER, Role.OPERATOR, Role.ADMIN})
-CAPPED_ROLES = frozenset({Role.ANNOTATOR, Role.ADJUDICATOR})
+ANNOTATING_ROLES = frozenset({Role.ANNOTATOR, Role.ADJUDICATOR})
+"""Roles whose work is a queue: their home begins with it."""
+CAPPED_ROLES = ANNOTATING_ROLES
 """Roles that start batches within the limits that operators set, and ask no model without a cap."""
 UNCAPPED_ROLES = frozenset(role for role in Role if "synthesise" in SCOPES[role]) - CAPPED_ROLES
 

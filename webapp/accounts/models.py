@@ -22,6 +22,8 @@ class User(AbstractUser):
     """A member of the one team. What a role may do is in `access.SCOPES`."""
 
     role = models.CharField(max_length=16, choices=Role.choices, default=Role.VIEWER)
+    first_replay_at = models.DateTimeField(null=True, blank=True)
+    """When they first opened the replay of a trajectory."""
 
     class Meta:
         constraints = [

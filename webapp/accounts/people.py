@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 import secrets
+from typing import Any
 
 from django.conf import settings
 from django.contrib.auth.validators import UnicodeUsernameValidator
 from django.core.exceptions import ValidationError
 from django.db import transaction
+from django.utils import timezone
 from django.utils.crypto import constant_time_compare, salted_hmac
 
 from synthesis.errors import InputError
@@ -41,6 +43,12 @@ def is_made_password(text: str) -> bool:
 def _mark(random: str, key: str) -> str:
     digest = salted_hmac("webapp.accounts.people.new_password", random, secret=key, algorithm="sha256").digest()
     return "".join(LETTERS[byte % len(LETTERS)] for byte in digest[:5])
+
+
+def note_first_replay(user: Any) -> None:
+    """Store that `user` has opened a replay, once; the home page ticks the step by it."""
+    if user.first_replay_at is None:
+        User.objects.filter(pk=user.pk, first_replay_at__isnull=True).update(first_replay_at=timezone.now())
 
 
 @transaction.atomic

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from django.urls import reverse
 
 from webapp.accounts.access import Scope, may
-from webapp.accounts.models import ApiToken
+from webapp.accounts.models import ApiToken, User
 from webapp.batches.models import Batch, BatchState
 from webapp.database.kept_sql import EXISTS, VALUE, Given, KeptNumbers
 from webapp.endpoints.models import Endpoint
@@ -67,9 +67,9 @@ OFFERS = (
     StepOffer(
         "replay",
         "Replay an attempt",
-        "j and k walk its steps, ] leads to the next one at which a check flips. Ticked once attempts are here.",
+        "j and k walk its steps, ] leads to the next one at which a check flips.",
         "read",
-        lambda user: Trajectory.objects.all(),
+        lambda user: User.objects.filter(pk=user, first_replay_at__isnull=False),
         "trajectories:list",
         "trajectories:detail",
         lambda user: without_demo(Trajectory.objects.order_by("-pk")).values("pk"),

@@ -13,7 +13,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
-from webapp.accounts.access import access, takes_bytes
+from webapp.accounts.access import ANNOTATING_ROLES, access, takes_bytes
 from webapp.batches.pages.batch_list import working
 from webapp.environments.models import Environment
 from webapp.jobs.models import Job
@@ -21,6 +21,7 @@ from webapp.pages import queries
 from webapp.pages.demo_content import demo_amounts
 from webapp.pages.first_steps import first_steps
 from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
+from webapp.pages.next_decision import find_next_decision
 from webapp.pages.services import hide_first_steps, visit
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
@@ -50,11 +51,14 @@ def at_work() -> dict[str, Any]:
 @access("read")
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    visited, demo = visit(request.user), demo_amounts()
+    visited, demo, user = visit(request.user), demo_amounts(), request.user
+    annotates = user.role in ANNOTATING_ROLES  # type: ignore[union-attr]
     context = {
         "since": visited.before,
         "steps": [] if visited.steps_hidden else first_steps(request.user),
         "steps_hidden": visited.steps_hidden,
+        "annotates": annotates,
+        "next": find_next_decision(user, queries.worked_queues(user)) if annotates else None,
         "waiting": queries.waiting(request.user),
         "waiting_groups": queries.waiting_groups(request.user),
         **at_work(),

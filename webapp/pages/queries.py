@@ -177,19 +177,26 @@ def _waiting_numbers(reviews: bool) -> KeptNumbers:
 
 def queues_to_work(user: Any) -> list[WaitingGroup]:
     """The queues that a person works and that have open items, each with how many."""
-    groups = []
-    for queue in _QUEUES.rows():
-        if works(user, queue.roles, queue.people):
-            left = queue.item_count - queue.closed_count
-            groups.append(WaitingGroup(f"to decide in {queue.name}", left, reverse("review:queue", args=[queue.pk])))
-    return groups
+    return [
+        WaitingGroup(
+            f"to decide in {queue.name}",
+            queue.item_count - queue.closed_count,
+            reverse("review:queue", args=[queue.pk]),
+        )
+        for queue in worked_queues(user)
+    ]
+
+
+def worked_queues(user: Any) -> list[Any]:
+    """Open queues with open items among whose people `user` is, by name."""
+    return [queue for queue in _QUEUES.rows() if works(user, queue.roles, queue.people)]
 
 
 _QUEUES = KeptQuery[Any](
     lambda: (
         ReviewQueue.objects.filter(is_open=True, item_count__gt=F("closed_count"))
         .annotate(people=ArrayAgg("members", filter=Q(members__isnull=False), default=[]))
-        .only("name", "roles", "item_count", "closed_count")
+        .only("name", "kind", "roles", "item_count", "closed_count")
         .order_by("name")[:QUEUES]
     )
 )

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import access
+from webapp.accounts.people import note_first_replay
 from webapp.accounts.services import audit
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
@@ -46,6 +47,8 @@ def detail(request: HttpRequest, pk: int) -> HttpResponse:
         except Step.DoesNotExist:
             context["problem"] = "The steps of this run are not stored. Import it again."
             context["unstored"] = True
+        else:
+            note_first_replay(request.user)
     return render(request, "trajectories/detail.html", context)
 
 
