@@ -35,6 +35,23 @@
   const named = document.querySelector("[autofocus][data-select]");
   if (named) { named.focus(); named.select(); }
 
+  /* What a person folded or opened on one page stays so on the next one that has it. */
+  const foldKey = (details) => `envarium.closed.${details.dataset.remember}`;
+  function restoreFolds(root) {
+    for (const details of root.querySelectorAll("details[data-remember]")) {
+      try {
+        const closed = localStorage.getItem(foldKey(details));
+        if (closed !== null) details.open = closed === "0";
+      } catch { /* private mode */ }
+    }
+  }
+  document.addEventListener("toggle", (event) => {
+    if (!event.target.dataset?.remember) return;
+    try { localStorage.setItem(foldKey(event.target), event.target.open ? "0" : "1"); } catch { /* private mode */ }
+  }, true);
+  window.envarium.restoreFolds = restoreFolds;
+  restoreFolds(document);
+
   function flash(text, kind) {
     const box = document.getElementById("flash");
     const note = document.createElement("p");

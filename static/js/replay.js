@@ -136,21 +136,12 @@
     return count && Number(count.dataset.at) === step ? count.dataset.held : "";
   }
 
-  function remember(root) {
-    for (const details of root.querySelectorAll("details[data-remember]")) {
-      try {
-        const closed = localStorage.getItem(`envarium.closed.${details.dataset.remember}`);
-        if (closed !== null) details.open = closed === "0";
-      } catch { /* private mode */ }
-    }
-  }
-
   /* What is above "Next" may be longer or shorter at another step: the bar stays where a pointer left it. */
   function show(html) {
     const top = panels.querySelector(".step-panel .bar").getBoundingClientRect().top;
     const focused = panels.contains(document.activeElement) ? document.activeElement.closest("section")?.className : "";
     panels.innerHTML = html;
-    remember(panels);
+    window.envarium.restoreFolds(panels);
     const chosen = panels.querySelector(".tree a[aria-current]");
     const box = chosen?.closest(".scroll");
     if (box) box.scrollTop += chosen.getBoundingClientRect().top - box.getBoundingClientRect().top - box.clientHeight / 3;
@@ -301,7 +292,7 @@
     if (whole) query.set("matrix", whole); else query.delete("matrix");
     window.history.replaceState({ step: state.step }, "", `${base}?${query}`);
     checks.innerHTML = await load(`${base}matrix/?${query}`);
-    remember(checks);
+    window.envarium.restoreFolds(checks);
     column(state.step);
   }
 
@@ -340,10 +331,6 @@
   document.addEventListener("change", (event) => {
     if (event.target.id === "only" || event.target.id === "tool") filter();
   });
-  document.addEventListener("toggle", (event) => {
-    if (!event.target.dataset?.remember) return;
-    try { localStorage.setItem(`envarium.closed.${event.target.dataset.remember}`, event.target.open ? "0" : "1"); } catch { /* private mode */ }
-  }, true);
   window.addEventListener("popstate", () => {
     const query = parameters();
     const changes = {};
@@ -353,7 +340,7 @@
 
   window.envarium.replay = { state, rows, rowOf, go, walk, search, parameters, append, refresh, get last() { return last; } };
   read();
-  remember(document);
+  window.envarium.restoreFolds(document);
   mark(state.step);
   new ResizeObserver(() => { const row = rowOf.get(state.step); if (row) reveal(row.line); }).observe(list.parentElement);
   window.setTimeout(ahead, 100);

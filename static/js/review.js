@@ -27,7 +27,7 @@
     end();
     const bar = root?.querySelector("[data-lease]");
     desk = {
-      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: 0, ahead: null, sending: false, timers: [],
+      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: Number(bar?.dataset.spent || 0), ahead: null, sending: false, timers: [],
       warned: false, dirty: 0, beating: new AbortController(), keeping: null,
     };
     if (bar) {
@@ -88,6 +88,14 @@
     const warning = document.getElementById("lease-warning");
     if (warning) warning.hidden = true;
     tick();
+  }
+
+  /* Time since the last heartbeat counts as well if the page is left or reloaded without a form being sent. */
+  function leave() {
+    if (!desk?.bar || desk.sending) return;
+    const body = new FormData();
+    body.set("seconds", String(desk.spent));
+    fetch(desk.bar.dataset.heartbeat, { method: "POST", body, keepalive: true, headers: { "X-CSRFToken": token() } }).catch(() => {});
   }
 
   /* A lease that had ended is another hold now: all that names it names that. */
@@ -186,6 +194,7 @@
     window.history.pushState({}, "", ahead.url);
     window.scrollTo(0, 0);
     toast(decision);
+    envarium.restoreFolds(document.getElementById("main"));
     window.htmx.process(document.getElementById("main"));
     document.getElementById("main").focus({ preventScroll: true });
     begin();
@@ -278,6 +287,10 @@
   /* The replay goes through its steps by itself. */
   window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay")) window.location.reload(); });
   document.addEventListener("submit", decide);
+  document.addEventListener("submit", ({ target, defaultPrevented }) => {
+    if (desk && !defaultPrevented && target.matches?.("form[action*='/held/']")) desk.sending = true; // skipped or given back
+  });
+  window.addEventListener("pagehide", leave);
   document.addEventListener("held:restored", ({ detail }) => {
     const places = detail.missing.filter(({ name }) => name.startsWith("places="));
     for (const { name } of places) point(name.slice("places=".length));

@@ -39,10 +39,19 @@ def test_a_task_is_edited_in_place_and_its_desk_comes_back(browser: Client, made
     refused = browser.post(f"/edits/{edit.pk}/keep/", form, headers=here).content.decode()
     assert "The reference&#x27;s calls" in refused
     assert "<html" not in refused
+    hinted = f"/edits/own/?task={task.pk}"
+    assert f'hx-get="{hinted}"' in browser.get(desk).content.decode()
+    assert "unsaved edit" not in browser.get(hinted).content.decode(), "nothing is kept of it yet"
     more = browser.post(
         f"/edits/{edit.pk}/keep/", form | {"act": "add_check"}, headers=here | {"HX-Target": "checks"}
     ).content.decode()
     assert more.count('name="check_source"') == 2
+    Edit.objects.update(serial=1)
+    assert f'/edits/{edit.pk}/">edit {edit.pk}</a>' in browser.get(hinted).content.decode()
+    other = Client()
+    other.force_login(seed.people("annotator")[0])
+    assert "unsaved edit" not in other.get(hinted).content.decode(), "another user's draft is theirs"
+    Edit.objects.update(serial=0)
     saved = browser.post(f"/edits/{edit.pk}/keep/", form | {"calls": "[]"}, headers=here)
     assert saved["HX-Redirect"] == f"{desk}?saving={edit.pk}"
     asked = f"/edits/{edit.pk}/saving/?shown={task.current_id}"

@@ -234,7 +234,7 @@ def test_a_decision_on_a_tool_that_was_changed_shows_mine_theirs_and_what_was_se
         "Mine.",
         "What you saw",
         "five stay",
-        "a newer version of its environment",
+        "version 2 of its environment",
         escape(RIGHT),
     ):
         assert words in page

@@ -10,6 +10,7 @@ from django.urls import reverse
 
 from tests.labelling import seed
 from webapp.accounts.models import User
+from webapp.environments.models import Environment
 from webapp.labelling import answers, forms, frozen
 from webapp.labelling.adjudication import take
 from webapp.labelling.answers import LabelChoice
@@ -169,6 +170,32 @@ def test_people_are_ticked_and_more_labels_than_a_person_can_group_are_announced
     refused = client.post(new, given | {"name": "All"})
     assert refused.status_code == 422
     assert "One person can group 4 labels at most" in refused.content.decode()
+
+
+def test_what_is_placed_is_chosen_by_fields_and_known_answers_by_name() -> None:
+    judge = seed.people("adjudicator")[0]
+    nodes = seed.tree()
+    payroll, _ = seed.environment("Payroll <b>", nodes["Payroll"]), seed.environment("Clinic", nodes["Payroll"])
+    seed.environment("Payroll of others", nodes["Payroll"])
+    Environment.objects.exclude(name="Clinic").update(category="Money & pay")
+    client, new = client_of(judge), reverse("labelling:new", args=["place"])
+    first = client.get(new)
+    assert 'name="query"' not in first.content.decode(), "no address is pasted"
+    assert ("Money & pay", "Money & pay") in first.context["form"].fields["category"].choices
+    given = {
+        "name": "Places", "places": "environment", "words": "payroll", "category": "Money & pay", "most": "10",
+        "overlap": "1", "lease_minutes": "60",
+    }  # fmt: skip
+    looked = client.post(new, given | {"look": "1"})
+    assert [one.name for one in looked.context["preview"].items] == ["Payroll of others", "Payroll <b>"]
+    offered = dict(looked.context["form"].fields["known"].choices)
+    assert offered[payroll.pk] == "Payroll <b>"
+    assert f'name="known" value="{payroll.pk}"' in looked.content.decode()
+    assert client.post(new, given | {"known": ["999999"]}).status_code == 422
+    assert client.post(new, given | {"known": [payroll.pk]}).status_code == 302
+    session = LabelSession.objects.get()
+    assert session.query == "q=payroll&category=Money+%26+pay"
+    assert [one.key for one in session.items.filter(gold__isnull=False)] == [payroll.pk]
 
 
 def test_items_of_one_name_are_told_apart_by_their_description() -> None:

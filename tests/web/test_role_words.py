@@ -12,11 +12,14 @@ from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from webapp.accounts.access import POWERS, SCOPE_WORDS, SCOPES
 from webapp.accounts.models import Role
-from webapp.accounts.role_descriptions import describe_role, describe_roles
+from webapp.accounts.role_descriptions import describe_role, describe_roles, list_rights
 from webapp.batches.services import CAPPED_ROLES
 from webapp.labelling.rights import may_adjudicate
 from webapp.review.queues import may_edit
 from webapp.taxonomy.changes.rights import may_reshape
+
+YES = '<span class="good" aria-hidden="true">✓</span><span class="visually-hidden">yes</span>'
+NO = '<span class="muted" aria-hidden="true">&ndash;</span><span class="visually-hidden">no</span>'
 
 
 def test_words_follow_from_the_rules_that_views_and_services_ask() -> None:
@@ -57,8 +60,11 @@ def test_every_form_that_gives_a_role_explains_it() -> None:
         text = flat(page.get(url))
         for said in describe_roles():
             assert said.purpose in text, (url, said.value)
-            assert "; ".join(said.may) in text, (url, said.value)
+        for right in list_rights():
+            cells = "".join(f"<td>{YES if allowed else NO}</td>" for allowed in right.allowed)
+            assert f'<th scope="row">{right.words}</th>{cells}' in text, (url, right.words)
     page.force_login(annotator)
     own = flat(page.get("/account/"))
     assert describe_role(Role.ANNOTATOR).purpose in own
+    assert "; ".join(describe_role(Role.ANNOTATOR).may_not) in own
     assert describe_role(Role.ADJUDICATOR).purpose not in own

@@ -14,7 +14,7 @@ from synthesis.errors import InputError
 from webapp.accounts import people, queries
 from webapp.accounts.access import access
 from webapp.accounts.models import User
-from webapp.accounts.role_descriptions import describe_roles
+from webapp.accounts.role_descriptions import describe_roles, list_rights
 from webapp.accounts.token_views import person
 from webapp.accounts.tokens import active_tokens, scopes_of
 from webapp.paging import keyset
@@ -24,8 +24,9 @@ def shown(request: HttpRequest, pk: int, status: int = 200, **more: Any) -> Http
     row = get_object_or_404(User, pk=pk)
     context = {
         "person": row,
-        "rights": scopes_of(row),
+        "scopes_held": scopes_of(row),
         "roles": describe_roles(),
+        "rights": list_rights(),
         "active_tokens": active_tokens(row).count(),
         "page": keyset(request, queries.tokens(row), size=20),
         **more,

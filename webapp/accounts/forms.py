@@ -10,7 +10,7 @@ from webapp.accounts import login_brake
 from webapp.accounts.access import SCOPE_WORDS
 from webapp.accounts.models import Role, User
 from webapp.accounts.people import is_made_password
-from webapp.accounts.role_descriptions import describe_roles
+from webapp.accounts.role_descriptions import describe_roles, list_rights
 from webapp.accounts.tokens import DAYS, MOST_DAYS, scopes_of
 from webapp.forms.rows import PlainInput
 
@@ -83,5 +83,5 @@ class NewUserForm(forms.Form):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.roles = describe_roles()
+        self.roles, self.rights = describe_roles(), list_rights()
         self.fields["role"].template_name = "accounts/users/role_field.html"  # type: ignore[attr-defined]

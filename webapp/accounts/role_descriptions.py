@@ -28,10 +28,26 @@ class RoleDescription:
     may_not: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class Right:
+    """One thing that some roles may do: in words, and whether each role may, in the order of `Role`."""
+
+    words: str
+    allowed: tuple[bool, ...]
+
+
+def list_rights() -> list[Right]:
+    """List everything that roles differ in or share, from what most may do on."""
+    held = [(words, [role for role in Role if scope in SCOPES[role]]) for scope, words in SCOPE_WORDS.items()]
+    held += [(words, [role for role in Role if role in roles]) for roles, words in POWERS.values()]
+    rights = [Right(words, tuple(role in roles for role in Role)) for words, roles in held]
+    return sorted(rights, key=lambda right: -sum(right.allowed))
+
+
 def describe_role(role: str) -> RoleDescription:
     """Describe what `role` allows and what it does not."""
-    rights = [(scope in SCOPES[role], words) for scope, words in SCOPE_WORDS.items()]
-    rights += [(role in roles, words) for roles, words in POWERS.values()]
+    at = Role.values.index(role)
+    rights = [(right.allowed[at], right.words) for right in list_rights()]
     return RoleDescription(
         value=role,
         label=Role(role).label,

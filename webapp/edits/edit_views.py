@@ -49,6 +49,16 @@ def listing(request: HttpRequest) -> HttpResponse:
     return render(request, "edits/list.html", {"page": page, "state": state, "mine": mine, "states": EditState.choices})
 
 
+@access("read")
+@require_safe
+@never_cache
+def own_draft(request: HttpRequest) -> HttpResponse:
+    """The part of a desk that says which unsaved draft the user has of the tool (`?tool=`) or task (`?task=`)."""
+    params = Params(request.GET)
+    draft = services.find_own_draft(request.user, tool=params.id("tool"), task=params.id("task"))
+    return render(request, "edits/own_draft.html", {"draft": draft})
+
+
 @access("review")
 @require_POST
 def start_tool(request: HttpRequest, pk: int) -> HttpResponse:

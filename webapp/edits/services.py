@@ -88,6 +88,18 @@ def newest_of(tool: Tool) -> Tool:
     return found
 
 
+def find_own_draft(user: Any, *, tool: int | None = None, task: int | None = None) -> Edit | None:
+    """Find the newest draft of a tool or a task in which `user` has typed something and that is not saved."""
+    rows = Edit.objects.filter(author=user, state=EditState.DRAFT, serial__gt=0, by_model="").order_by("-id")
+    if task is not None:
+        return rows.filter(task=task).defer("body").first()
+    known = Tool.objects.filter(pk=tool or 0).select_related("version").first()
+    if known is None:
+        return None
+    about = {"kind": EditKind.PROGRAM, "environment": known.version.environment_id, "tool": known.name}
+    return rows.filter(**about).defer("body").first()
+
+
 @transaction.atomic
 def start_program_edit(user: Any, version: Version) -> Edit:
     """The person's open draft of a whole program. Raises Conflict: of an older version."""
@@ -324,7 +336,7 @@ def start_save(user: Any, pk: int, serial: int) -> Job:
             "This draft was changed in another tab since you opened it.", facts={"serial": edit.serial}
         )
     if is_stale(edit):
-        what = "the environment has a newer version" if edit.kind == EditKind.PROGRAM else "the task was changed"
+        what = "another version of the environment became current" if edit.kind == EditKind.PROGRAM else "the task was changed"
         raise ChangedMeanwhile(f"Since this draft was begun {what}. Put the draft on it, look at both, and save then.")
     job = create(SAVE_JOB, f"Save edit {edit.pk}", {"edit": edit.pk, "serial": serial}, user, subject=subject_of(edit))
     audit(user, "edit.save", edit, job=job.pk, environment=edit.environment_id, task=edit.task_id, tool=edit.tool)

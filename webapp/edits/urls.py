@@ -17,6 +17,7 @@ urlpatterns = [
     path("task-revision/<int:pk>/restore/", edit_views.restore_task, name="restore_task"),
     path("program/<int:pk>/restore/", edit_views.restore_program, name="restore_program"),
     path("tool/<int:pk>/repair/", edit_views.repair, name="repair"),
+    path("own/", edit_views.own_draft, name="own_draft"),
     path("<int:pk>/", edit_views.edit, name="edit"),
     path("<int:pk>/keep/", edit_views.keep, name="keep"),
     path("<int:pk>/saving/", edit_views.saving, name="saving"),

@@ -26,6 +26,7 @@ from webapp.labelling.models import Discussion, Label, LabelItem, SessionState
 from webapp.labelling.reservations import open_round_of
 from webapp.labelling.rights import may_adjudicate
 from webapp.labelling.session_views import find_session
+from webapp.labelling.sessions import newest_guideline
 from webapp.labelling.tree_choice import tree_context
 from webapp.query_params import Params
 from webapp.review.queues import may_edit
@@ -101,6 +102,7 @@ def adjudicate(request: HttpRequest, pk: int) -> HttpResponse:
     edits = may_edit(request.user) and row.state == SessionState.CLOSED
     context = {
         "session": row,
+        "guideline": newest_guideline(row),
         "lines": lines,
         "columns": columns,
         "judged": judged,
@@ -140,6 +142,7 @@ def _item_context(request: HttpRequest, row: LabelItem, refused: str = "") -> di
     people = [label for label in labels if label.user_id is not None]
     context: dict[str, Any] = {
         "session": session,
+        "guideline": newest_guideline(session),
         "item": row,
         "people": [said(tree, label) for label in people],
         "judges": [said(tree, label) for label in labels if label.user_id is None],

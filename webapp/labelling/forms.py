@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlencode
 
 from django import forms
 from django.http import QueryDict
 
 from webapp.accounts.people_field import PeopleField
+from webapp.environments.queries import categories
 from webapp.forms.rows import PlainInput, PlainTextarea, options
 from webapp.labelling.answers import COMMENT_CHARS, LabelChoice, Placing
-from webapp.labelling.frozen import MOST_LABELS
+from webapp.labelling.frozen import MOST_LABELS, names_of_things
 from webapp.labelling.grouping.acts import grouping_body
 from webapp.labelling.grouping.label_groups import labels_grouped
 from webapp.labelling.models import Confidence, LabelItem, PlacedKind, SessionKind
 from webapp.labelling.sessions import MOST_ASKED, SessionSettings
-from webapp.query_params import Params, whole_number
+from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.review.models import MOST_OVERLAP
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, NAME_CHARS
-from webapp.taxonomy.models import Node
+from webapp.taxonomy.models import Node, Origin
+from webapp.templatetags.show import cut, plain
 
 FIRST_LEVELS_SHOWN = 300
 
@@ -68,33 +72,48 @@ class PlaceForm(SessionForm):
     places = forms.ChoiceField(
         choices=[(one.value, one.label) for one in (PlacedKind.ENVIRONMENT, PlacedKind.THEME)], label="What is placed"
     )
-    query = forms.CharField(
-        max_length=2_000, required=False, widget=PlainInput, label="Filters",
-        help_text="Copy the address of the list of environments or themes with your filters. Empty: the newest.",
-    )  # fmt: skip
+    words = forms.CharField(max_length=100, required=False, widget=PlainInput, label="Words of the name")
+    category = forms.ChoiceField(required=False, label="Category of environments")
+    origin = forms.ChoiceField(required=False, choices=[("", "any"), *Origin.choices], label="Origin of themes")
     most = forms.IntegerField(
         min_value=1, max_value=MOST_ASKED, initial=60, label="At most",
         help_text="The newest that the filters choose. An item takes a person about a minute.",
     )  # fmt: skip
-    known = forms.CharField(
-        max_length=1_000, required=False, widget=PlainInput, label="Known answers",
-        help_text="Numbers of things (as in the address of their page) that hang where they belong. Everybody is asked "
-        "about them and nobody is told which they are; you see how often each person is right.",
+    known = forms.TypedMultipleChoiceField(
+        required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Known answers",
+        help_text="Look at what will be asked, then tick here what hangs where it belongs. Everybody is asked about "
+        "these and nobody is told which they are; you see how often each person is right.",
     )  # fmt: skip
-    field_order = ("name", "places", "query", "most", "overlap", "lease_minutes", "known", "members", "guideline")
+    field_order = (
+        "name", "places", "words", "category", "origin", "most", "overlap", "lease_minutes", "known", "members",
+        "guideline",
+    )  # fmt: skip
 
-    def clean_known(self) -> tuple[int, ...]:
-        parts = [part.strip() for part in self.cleaned_data["known"].split(",") if part.strip()]
-        numbers = [whole_number(part, 1) for part in parts]
-        if None in numbers:
-            raise forms.ValidationError("Write numbers with commas between them, such as 12, 40.")
-        return tuple(number for number in numbers if number is not None)
+    def __init__(self, *args: Any, **more: Any) -> None:
+        super().__init__(*args, **more)
+        category: Any = self.fields["category"]
+        category.choices = options(((name, name) for name in categories()), 80, first="any")
+        self.fields["known"].widget.attrs["data-find"] = ""
+        if self.is_bound:
+            ticked = [key for one in self.data.getlist("known") if (key := whole_number(one, 1, LARGEST_ID))]
+            kind = PlacedKind.THEME if self.data.get("places") == PlacedKind.THEME else PlacedKind.ENVIRONMENT
+            self.offer_known(names_of_things(kind, ticked))
+
+    def offer_known(self, things: Mapping[int, str]) -> None:
+        """List these things, by number and name, beside those that are listed already."""
+        field: Any = self.fields["known"]
+        listed = dict(field.choices) | {pk: cut(plain(name), 80) for pk, name in things.items()}
+        field.choices = sorted(listed.items(), key=lambda one: one[1].lower())
 
     def asked(self) -> dict[str, Any]:
-        query = self.cleaned_data["query"]
-        query = query.rpartition("?")[2] if "?" in query else query if "=" in query else ""
-        kept = {name: self.cleaned_data[name] for name in ("places", "most", "known")}
-        return kept | {"query": query}
+        given = self.cleaned_data
+        chosen = {"q": given["words"].strip()}
+        if given["places"] == PlacedKind.ENVIRONMENT:
+            chosen["category"] = given["category"]
+        else:
+            chosen["origin"] = given["origin"]
+        query = urlencode({name: value for name, value in chosen.items() if value})
+        return {"places": given["places"], "most": given["most"], "known": tuple(given["known"]), "query": query}
 
 
 class MergeForm(SessionForm):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -144,6 +144,12 @@ def items_now(kind: str, query: str, most: int, known: Sequence[int] = ()) -> li
     if not keys:
         raise InputError(f"These filters choose no {PlacedKind(kind).label}. Take others, or none.")
     return [found[pk] for pk in dict.fromkeys([*keys, *known]) if pk in found]
+
+
+def names_of_things(kind: str, keys: Collection[int]) -> dict[int, str]:
+    """The names of environments or themes by their ids; what does not exist is left out."""
+    model: Any = Environment if kind == PlacedKind.ENVIRONMENT else Theme
+    return dict(model.objects.filter(pk__in=keys).values_list("pk", "name"))
 
 
 def _environments(keys: Sequence[int]) -> dict[int, FrozenItem]:

@@ -19,7 +19,7 @@ from webapp.endpoints.queries import choices
 from webapp.environments.text_difference import BoundedMatcher, DiffBudget
 from webapp.error_responses import http_terms
 from webapp.labelling import sessions
-from webapp.labelling.forms import FORMS, SessionForm
+from webapp.labelling.forms import FORMS, PlaceForm, SessionForm
 from webapp.labelling.frozen import item_texts
 from webapp.labelling.models import Guideline, LabelItem, LabelSession, SessionKind, SessionState
 from webapp.labelling.progress import round_progress
@@ -40,6 +40,7 @@ from webapp.review.queues import may_edit
 
 ITEMS_SHOWN = 50
 PREVIEWED = 12
+KNOWN_OFFERED = 500
 VERSIONS_SHOWN = 30
 
 
@@ -81,6 +82,8 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
         try:
             if "look" in request.POST:
                 preview = sessions.looked(form.settings())
+                if isinstance(form, PlaceForm):
+                    form.offer_known({one.key: one.name for one in preview.items[:KNOWN_OFFERED] if one.node})
             else:
                 return _opened(request, form)
         except InputError as error:

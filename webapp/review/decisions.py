@@ -148,6 +148,7 @@ def _written(
     if isinstance(subject, Task) and given.verdict == APPROVE and not gold:
         _require_approvable(user, subject, given)
     _undo_own(user, kind, subject.pk, revision)
+    seconds = given.seconds if assignment is None else max(assignment.seconds, given.seconds or 0.0) or None
     row = ReviewDecision.objects.create(
         **{kind: subject},
         revision=revision,
@@ -162,12 +163,12 @@ def _written(
         detail=given.detail,
         overrides=given.overrides,
         adjudicates=user.role in ADJUDICATORS and is_disputed(kind, subject.pk),
-        seconds=given.seconds,
+        seconds=seconds,
         gold_right=assignment.item.gold["verdict"] == given.verdict if gold and assignment is not None else None,
         group=group,
     )
     if assignment is not None:
-        close_assignment(assignment, given.seconds)
+        close_assignment(assignment, seconds)
     Draft.objects.filter(user=user, **subject_filter(kind, subject.pk)).delete()
     if not gold:
         settle(kind, subject)

@@ -215,7 +215,8 @@ def changed_context(user: Any, kind: str, subject: Any, seen: str, number: int) 
         environment, base = subject.version.environment, subject.source
         about = Q(tool__name=subject.name, tool__version__environment=environment)
         newest = Tool.objects.filter(version=environment.current_id, name=subject.name).first()
-        now = "a newer version of its environment" if environment.current_id != subject.version_id else ""
+        current = environment.current
+        now = f"version {current.number} of its environment" if current and current.pk != subject.version_id else ""
         made = part("Source", base, newest.source if newest is not None else "")
         parts = [(made.title, [(row.kind, row.text) for row in made.rows])] if made.rows and now else []
     else:
@@ -259,6 +260,7 @@ def queue_context(
         "queue": queue,
         "assignment": assignment,
         "lease_left": left,
+        "worked_seconds": int(assignment.seconds) if assignment is not None else 0,
         "others": others,
         "works_it": may_work(user, queue) and queue.is_open,
         "previous": previous,

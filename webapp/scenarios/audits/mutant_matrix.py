@@ -58,6 +58,11 @@ class MutantPlace:
     head: str
     tried: int
 
+    @property
+    def words(self) -> str:
+        """Its name without the number of the call, which is its head."""
+        return self.name.removeprefix(f"{self.head} ")
+
 
 @dataclass(frozen=True)
 class MutantCounts:
