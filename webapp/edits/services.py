@@ -336,7 +336,11 @@ def start_save(user: Any, pk: int, serial: int) -> Job:
             "This draft was changed in another tab since you opened it.", facts={"serial": edit.serial}
         )
     if is_stale(edit):
-        what = "another version of the environment became current" if edit.kind == EditKind.PROGRAM else "the task was changed"
+        what = (
+            "another version of the environment became current"
+            if edit.kind == EditKind.PROGRAM
+            else "the task was changed"
+        )
         raise ChangedMeanwhile(f"Since this draft was begun {what}. Put the draft on it, look at both, and save then.")
     job = create(SAVE_JOB, f"Save edit {edit.pk}", {"edit": edit.pk, "serial": serial}, user, subject=subject_of(edit))
     audit(user, "edit.save", edit, job=job.pk, environment=edit.environment_id, task=edit.task_id, tool=edit.tool)

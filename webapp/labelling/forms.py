@@ -95,7 +95,8 @@ class PlaceForm(SessionForm):
         category.choices = options(((name, name) for name in categories()), 80, first="any")
         self.fields["known"].widget.attrs["data-find"] = ""
         if self.is_bound:
-            ticked = [key for one in self.data.getlist("known") if (key := whole_number(one, 1, LARGEST_ID))]
+            sent: Any = self.data
+            ticked = [key for one in sent.getlist("known") if (key := whole_number(one, 1, LARGEST_ID))]
             kind = PlacedKind.THEME if self.data.get("places") == PlacedKind.THEME else PlacedKind.ENVIRONMENT
             self.offer_known(names_of_things(kind, ticked))
 

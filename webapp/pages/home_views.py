@@ -51,8 +51,8 @@ def at_work() -> dict[str, Any]:
 @access("read")
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    visited, demo, user = visit(request.user), demo_amounts(), request.user
-    annotates = user.role in ANNOTATING_ROLES  # type: ignore[union-attr]
+    user: Any = request.user
+    visited, demo, annotates = visit(user), demo_amounts(), user.role in ANNOTATING_ROLES
     context = {
         "since": visited.before,
         "steps": [] if visited.steps_hidden else first_steps(request.user),

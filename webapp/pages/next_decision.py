@@ -19,7 +19,7 @@ from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewI
 COUNTED_TO = 1_000
 ENDED = (AssignmentState.LAPSED, AssignmentState.RELEASED, AssignmentState.TAKEN)
 """An item that a person had and lost in one of these ways may come to them again."""
-SUBJECTS = {ReviewKind.TASK: "task", ReviewKind.TOOL: "tool", ReviewKind.TRAJECTORY: "trajectory__task"}
+SUBJECTS: dict[str, str] = {ReviewKind.TASK: "task", ReviewKind.TOOL: "tool", ReviewKind.TRAJECTORY: "trajectory__task"}
 
 
 @dataclass(frozen=True)
