@@ -288,7 +288,7 @@
   window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay")) window.location.reload(); });
   document.addEventListener("submit", decide);
   document.addEventListener("submit", ({ target, defaultPrevented }) => {
-    if (desk && !defaultPrevented && target.matches?.("form[action*='/held/']")) desk.sending = true; // skipped or given back
+    if (desk && !defaultPrevented && target.matches?.("form[action*='/review/held/']")) desk.sending = true; // skipped or given back
   });
   window.addEventListener("pagehide", leave);
   document.addEventListener("held:restored", ({ detail }) => {

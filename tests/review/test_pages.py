@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from datetime import timedelta
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
-from django.utils import timezone
 from django.utils.html import escape
 
 from tests.assessment import rows as assessed
@@ -399,16 +397,3 @@ def test_an_item_whose_answer_is_known_looks_like_every_other(monkeypatch: pytes
     for telling in ("A twin.", "rejected", "30,000", "30000", "known answer"):
         assert telling not in page
     assert "known answer" not in two.get(f"/review/{queue.pk}/").content.decode().partition('id="items"')[2]
-
-
-def test_time_on_an_item_adds_up_over_visits() -> None:
-    ann, maker = seed.people("annotator", "operator")
-    seed.task("a")
-    client = client_of(ann)
-    address = client.post(f"/review/{seed.queue(maker).pk}/next/")["Location"]
-    fields = form_of(client, address)
-    Assignment.objects.update(shown_at=timezone.now() - timedelta(minutes=10))
-    assert client.post(f"/review/held/{fields['assignment']}/heartbeat/", {"seconds": "240"}).status_code == 200
-    assert 'data-spent="240"' in client.get(address).content.decode(), "the page counts on from there"
-    client.post(f"{address}decide/", {**fields, "verdict": "approve", "seconds": "1"})
-    assert ReviewDecision.objects.get().seconds == 240, "a page that counted anew takes nothing away"

@@ -1,0 +1,1 @@
+"""Days of annotators in Chromium."""
