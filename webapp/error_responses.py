@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -23,6 +24,8 @@ from webapp.errors import (
     TooLarge,
     UpstreamError,
 )
+
+logger = logging.getLogger(__name__)
 
 INVALID = 422
 STATUSES: dict[type[EnvariumError], int] = {
@@ -107,6 +110,7 @@ class RefusalPages:
         """Called by Django for what a view raises; the API answers its own errors before."""
         kind = "text/plain; charset=utf-8"
         if words := unavailable(error):
+            logger.warning("%s is answered with 503: %s: %s", request.path, type(error).__name__, error)
             return HttpResponse(words, status=503, headers=_retry_after(RETRY_SECONDS), content_type=kind)
         if not isinstance(error, Refusal):
             return None
