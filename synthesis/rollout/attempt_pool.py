@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.contracts import Attempt
@@ -17,6 +18,36 @@ from synthesis.runtime import Sandbox
 
 THREADS = 8
 """More of them wait for one another more than for the sandbox (measured on two cores: 16 doubled its share of time)."""
+
+
+@dataclass
+class Places:
+    """The places of attempts at once, and who has one. Those that are verified stand beside them."""
+
+    waiting: Iterator[Plan]
+    begin: Callable[[Plan], asyncio.Task[Attempt]]
+    at_once: int
+    stop: asyncio.Event
+    running: set[asyncio.Task[Attempt]] = field(default_factory=set)
+    acted: set[asyncio.Task[Attempt]] = field(default_factory=set)
+
+    def fill(self) -> None:
+        """Start attempts in all places that are free."""
+        while len(self.running) - len(self.acted) < self.at_once and len(self.running) < 2 * self.at_once:
+            plan = None if self.stop.is_set() else next(self.waiting, None)
+            if plan is None:
+                return
+            self.running.add(self.begin(plan))
+
+    def free_current(self) -> None:
+        """Start another attempt in the place of the current task's, which is about to be verified."""
+        task = asyncio.current_task()
+        self.acted.update(one for one in self.running if one is task)
+        self.fill()
+
+    def remove(self, task: asyncio.Task[Attempt]) -> None:
+        self.running.discard(task)
+        self.acted.discard(task)
 
 
 async def run_attempts(
@@ -41,53 +72,43 @@ async def run_attempts(
     meets (a lost sandbox, a silent LLM) is in its outcome; what a callback or a policy raises by mistake is raised
     here, after the others were ended.
     """
-    waiting = iter(plans)
     stop = stop or asyncio.Event()
-    running: set[asyncio.Task[Attempt]] = set()
-    acted: set[asyncio.Task[Attempt]] = set()
     ended: asyncio.Queue[asyncio.Task[Any]] = asyncio.Queue()
     stopping = asyncio.create_task(stop.wait())
     stopping.add_done_callback(ended.put_nowait)
     threads = ThreadPoolExecutor(min(2 * at_once, THREADS), thread_name_prefix="rollout")
     verdicts = SharedVerdicts(sandbox)
 
-    def fill() -> None:
-        while len(running) - len(acted) < at_once and len(running) < 2 * at_once and not stop.is_set():
-            plan = next(waiting, None)
-            if plan is None:
-                return
-            task = asyncio.create_task(attempt(verdicts, plan, threads, follow, stop))
-            task.add_done_callback(ended.put_nowait)
-            running.add(task)
+    def begin(plan: Plan) -> asyncio.Task[Attempt]:
+        task = asyncio.create_task(attempt(verdicts, plan, threads, follow, stop))
+        task.add_done_callback(ended.put_nowait)
+        return task
 
     def free_place(plan: Plan) -> None:
-        """Start another attempt in the place of the current task's, which is about to be verified."""
-        task = asyncio.current_task()
-        acted.update(one for one in running if one is task)
-        fill()
+        places.free_current()
         if on_acted is not None:
             on_acted(plan)
 
+    places = Places(iter(plans), begin, at_once, stop)
     follow = AttemptFollower(on_start, on_step, free_place)
     try:
-        fill()
-        while running:
+        places.fill()
+        while places.running:
             task = await ended.get()
             if task is stopping:
-                for one in running:
+                for one in places.running:
                     one.cancel()
                 continue
-            running.discard(task)
-            acted.discard(task)
+            places.remove(task)
             # One that was stopped before its first step never began.
             if not task.cancelled():
                 finished = task.result()
-                fill()
+                places.fill()
                 yield finished
     finally:
         stopping.cancel()
-        for task in running:
+        for task in places.running:
             task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.gather(*running, stopping, return_exceptions=True)
+            await asyncio.gather(*places.running, stopping, return_exceptions=True)
         threads.shutdown(wait=False, cancel_futures=True)

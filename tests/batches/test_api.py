@@ -137,7 +137,7 @@ def test_operators_set_what_annotators_may_launch(caller: Program) -> None:
     assert caller.send("PUT", "/batches/limits", limits).json() == limits
     annotator = program(person("annotator", "bo"), "read", "synthesise")
     problem(annotator.send("PUT", "/batches/limits", limits), 403)
-    assert "up to 1 themes" in problem(annotator.post("/batches", {"typed": [HOTEL, LIBRARY]}), 422)["detail"]
+    assert "up to 1 theme at once" in problem(annotator.post("/batches", {"typed": [HOTEL, LIBRARY]}), 422)["detail"]
     assert annotator.post("/batches", {"typed": [HOTEL], "start": False}).json()["cap"] == 1.5
 
 

@@ -305,7 +305,7 @@ def test_the_desk_of_a_failing_tool_groups_its_cases_and_says_how_often_its_chec
     assert 'id="line-14"' in page
     assert "how often it is right is not known" in page
     decide(person, "tool", made.tool.pk, DecisionChoice("tool_bug"), tag_of("tool", made.tool))
-    assert "in 1 of 1 tools" in browser.get(f"/review/items/{item.pk}/").content.decode()
+    assert "in 1 of 1 tool" in browser.get(f"/review/items/{item.pk}/").content.decode()
 
 
 def test_a_group_of_cases_is_given_a_verdict_of_its_own(sandbox: Sandbox, made: SeedLibrary, person: User) -> None:

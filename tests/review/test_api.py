@@ -218,7 +218,8 @@ def test_the_schema_says_which_writes_need_what_was_read() -> None:
     }  # fmt: skip
     without = {name for name, required in told.items() if required is None}
     assert without == {
-        "create_review_queue", "create_bulk_decisions", "start_edit", "run_edit_cases", "repair_tool"
+        "create_review_queue", "create_bulk_decisions", "start_edit", "run_edit_cases", "repair_tool",
+        "adopt_revision", "adopt_version"
     }, "what makes a thing anew, reads, or names in its body what was seen"  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from django import template
 from django.template.loader import render_to_string
 from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import conditional_escape, escape, format_html
+from django.utils.html import conditional_escape, escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.text import Truncator
 from pygments import highlight
@@ -246,6 +246,14 @@ def ago(moment: datetime | None) -> str:
     iso = exact.isoformat()
     named = f"{iso[:10]} {iso[11:19]} {exact.tzname()}"
     return mark_safe(f'<time class="nowrap" datetime="{iso}" title="{named}">{text}</time>')
+
+
+@register.filter
+def write_attributes(attributes: dict[str, Any]) -> SafeString:
+    """Write a widget's attributes. `maxlength` becomes `data-most`: browsers cut what is pasted to the former."""
+    given = [(name, value) for name, value in attributes.items() if value is not False]
+    named = [("data-most" if name == "maxlength" else name, value) for name, value in given]
+    return format_html_join("", " {}{}", ((n, "" if v is True else format_html('="{}"', v)) for n, v in named))
 
 
 @register.filter

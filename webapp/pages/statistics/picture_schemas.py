@@ -24,7 +24,7 @@ class ReviewPicturesQuery(Schema):
     days: Annotated[Literal[7, 30, 90], Field(description="So many last days, in UTC.")] = 30
 
 
-class CountOut(Schema):
+class BarOut(Schema):
     name: str
     label: str
     count: int
@@ -54,8 +54,8 @@ class AttemptPicturesOut(Schema):
     `difficulty` counts tasks by the share of their judged attempts that solved them."""
 
     rates: list[RateOut]
-    failures: list[CountOut]
-    difficulty: list[CountOut]
+    failures: list[BarOut]
+    difficulty: list[BarOut]
     sizes: list[PolicySizesOut]
 
 
@@ -117,9 +117,9 @@ class DayOut(Schema):
 class ReviewPicturesOut(Schema):
     """`stages` and `colours` are tasks as they stand now; `cut`: there were too many rows to read them all."""
 
-    stages: list[CountOut]
+    stages: list[BarOut]
     events: list[DayOut]
-    colours: list[CountOut]
+    colours: list[BarOut]
     audits: list[DayOut]
     cut: bool
 
@@ -135,8 +135,8 @@ def attempt_pictures_out(pictures: AttemptPictures) -> AttemptPicturesOut:
     ]
     return AttemptPicturesOut(
         rates=rates,
-        failures=[CountOut.from_orm(bar) for bar in (failures.bars if failures else [])],
-        difficulty=[CountOut.from_orm(bar) for bar in ([difficulty.untried, *difficulty.bars] if difficulty else [])],
+        failures=[BarOut.from_orm(bar) for bar in (failures.bars if failures else [])],
+        difficulty=[BarOut.from_orm(bar) for bar in ([difficulty.untried, *difficulty.bars] if difficulty else [])],
         sizes=[_sizes_out(row) for row in (pictures.sizes.rows if pictures.sizes else [])],
     )
 
@@ -155,9 +155,9 @@ def _sizes_out(row: PolicySizes) -> PolicySizesOut:
 def review_pictures_out(pictures: ReviewPictures) -> ReviewPicturesOut:
     """Say the pictures of reviews and audits."""
     return ReviewPicturesOut(
-        stages=[CountOut.from_orm(bar) for bar in pictures.stages],
+        stages=[BarOut.from_orm(bar) for bar in pictures.stages],
         events=_days_out(pictures.events),
-        colours=[CountOut.from_orm(bar) for bar in pictures.colours],
+        colours=[BarOut.from_orm(bar) for bar in pictures.colours],
         audits=_days_out(pictures.audits),
         cut=pictures.cut,
     )
