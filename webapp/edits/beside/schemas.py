@@ -40,7 +40,7 @@ class VersionBesideOut(Schema):
 
     @staticmethod
     def resolve_current_version_id(version: Any) -> int | None:
-        return version.environment.current_id  # type: ignore[no-any-return]
+        return version.environment.current_id
 
     @staticmethod
     def resolve_current_number(version: Any) -> int | None:
@@ -74,7 +74,7 @@ class RevisionBesideOut(Schema):
 
     @staticmethod
     def resolve_current_revision_id(revision: Any) -> int | None:
-        return revision.task.current_id  # type: ignore[no-any-return]
+        return revision.task.current_id
 
     @staticmethod
     def resolve_current_number(revision: Any) -> int | None:
