@@ -45,6 +45,10 @@ class Places:
         self.acted.update(one for one in self.running if one is task)
         self.fill()
 
+    def cancel_all(self) -> None:
+        for task in self.running:
+            task.cancel()
+
     def remove(self, task: asyncio.Task[Attempt]) -> None:
         self.running.discard(task)
         self.acted.discard(task)
@@ -96,8 +100,7 @@ async def run_attempts(
         while places.running:
             task = await ended.get()
             if task is stopping:
-                for one in places.running:
-                    one.cancel()
+                places.cancel_all()
                 continue
             places.remove(task)
             # One that was stopped before its first step never began.
@@ -107,8 +110,7 @@ async def run_attempts(
                 yield finished
     finally:
         stopping.cancel()
-        for task in places.running:
-            task.cancel()
+        places.cancel_all()
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*places.running, stopping, return_exceptions=True)
         threads.shutdown(wait=False, cancel_futures=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -114,8 +115,9 @@ class Matching:
 
 def matching(rows: QuerySet, most: int) -> Matching:
     counted = rows.order_by()[: MOST_THEMES + 1].count()
-    newest = rows.order_by("-id").values_list("name", "key")[:NAMED]
-    names = [f"{name} ({key})" if rows.model is Theme else name for name, key in newest]
+    newest = list(rows.order_by("-id").values_list("name", "key")[:NAMED])
+    by_name = Counter(name for name, _ in newest)
+    names = [f"{name} ({key})" if by_name[name] > 1 else name for name, key in newest]
     count = min(counted, MOST_THEMES)
     return Matching(count, counted > MOST_THEMES, min(count, most), names)
 
