@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from playwright.sync_api import expect
 
+from tests.browser import test_every_page as every_page
 from tests.browser.checks import faults, next_item
 from tests.fixtures import pages_seed
 from tests.fixtures.visitors import complaints_of, visit
 from tests.labelling import seed as labels
 from tests.review import seed
+from tests.web.test_access import arguments  # noqa: F401  the fixture that gives routes their objects
 from webapp.batches.models import Batch
 from webapp.labelling.models import Label, LabelSession
 from webapp.review.models import ReviewDecision, ReviewQueue
 from webapp.taxonomy.models import Theme
 
 if TYPE_CHECKING:
-    from playwright.sync_api import Browser, BrowserContext, Page
+    from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
 AWAY = "The server cannot be reached."
@@ -165,3 +167,49 @@ def test_long_forms_survive_a_reload_and_a_lost_answer(live_site: str, chromium:
     assert not LabelSession.objects.exists()
     assert not complaints
     context.close()
+
+
+TYPED = "Typed while the server was away"
+FIRST_TEXT = ":is(input:not([type]), input[type=text], textarea):enabled:read-write"
+
+
+def test_every_form_that_takes_long_is_held_and_restored(
+    live_site: str,
+    chromium: Browser,
+    arguments: dict[str, dict[str, Any]],  # noqa: F811
+) -> None:
+    pages_seed.person("admin")
+    context, page, complaints = opened(chromium, live_site, "the-admin")
+    checked = set()
+    for name, url in every_page.pages(arguments).items():
+        if not every_page.is_page(context, url) or "data-held" not in context.request.get(url).text():
+            continue
+        page.goto(url)
+        for form in page.locator("form[data-held]").all():
+            field = form.locator(FIRST_TEXT).locator("visible=true").first
+            form_id = f"{name} {form.get_attribute('id') or ''}".strip()
+            if form_id in checked or not field.count() or not field.is_editable():
+                continue
+            checked.add(form_id)
+            require_held(page, form, field, form_id)
+            page.goto(url)
+    assert {"batches:clone launch", "runs:new launch", "labelling:item"} <= checked, checked
+    assert len(checked) >= 10, checked
+    assert not complaints
+    context.close()
+
+
+def require_held(page: Page, form: Locator, field: Locator, where: str) -> None:
+    """Type and submit while the server is away: nothing is sent, it is said, and a reload restores what was typed."""
+    here, context = page.url, page.context
+    field.fill(TYPED)
+    context.set_offline(True)
+    form.evaluate("(form) => { form.noValidate = true; form.requestSubmit(form.querySelector('button.primary')); }")
+    expect(page.locator(".held-said"), where).to_contain_text(AWAY)
+    page.get_by_role("button", name="Do not send it").click()
+    expect(page.locator(".held-said"), where).to_have_count(0)
+    assert page.url == here, where
+    context.set_offline(False)
+    page.reload()
+    expect(field, where).to_have_value(TYPED)
+    page.evaluate("localStorage.clear()")
