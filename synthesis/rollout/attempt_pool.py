@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.collector import collect_rarely
 from synthesis.contracts import Attempt
 from synthesis.rollout.attempt_log import AttemptFollower, OnActed, OnStart, OnStep
 from synthesis.rollout.episode import attempt
@@ -96,8 +95,6 @@ async def run_attempts(
 
     places = Places(iter(plans), begin, at_once, stop)
     follow = AttemptFollower(on_start, on_step, free_place)
-    collecting = contextlib.ExitStack()
-    collecting.enter_context(collect_rarely())
     try:
         places.fill()
         while places.running:
@@ -117,4 +114,3 @@ async def run_attempts(
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.gather(*places.running, stopping, return_exceptions=True)
         threads.shutdown(wait=False, cancel_futures=True)
-        collecting.close()

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
+from synthesis.collector import collect_rarely
 from synthesis.contracts import (
     Attempt,
     CallError,
@@ -56,11 +57,12 @@ async def attempt(
     log = Log(plan, follow, deadline)
     episode = AttemptEpisode(verdicts, plan, threads, deadline)
     try:
-        async with deadline:
-            ending = await _played(log, episode)
-            if follow.on_acted is not None:
-                follow.on_acted(plan)
-            digest, reward = await _judge(log, episode)
+        with collect_rarely():
+            async with deadline:
+                ending = await _played(log, episode)
+                if follow.on_acted is not None:
+                    follow.on_acted(plan)
+                digest, reward = await _judge(log, episode)
         return attempt_of(log, episode, ending, digest=digest, reward=reward)
     except _Lost as lost:
         log.note = str(lost)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import signal
 import threading
 import time
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from synthesis.collector import RARELY
 from synthesis.contracts import Attempt, Limits, Message, State, ToolCall, TrajectoryStep, Turn, Verdict
 from synthesis.rollout import AttemptSetting, Conversation, Plan, ReferencePolicy, attempt_pool, run_attempts
 from synthesis.rollout.shared_verdicts import SharedVerdicts
@@ -320,3 +322,14 @@ def test_a_task_without_checks_is_judged_by_nobody(sandbox: Sandbox) -> None:
     (made,) = gather(sandbox, [Plan(task(checks=()), ReferencePolicy(REFERENCE))])
     assert (made.outcome, made.reward) == ("infra_error", None)
     assert "check" in made.note
+
+
+def test_the_collector_is_as_before_once_all_attempts_have_ended(sandbox: Sandbox) -> None:
+    before, during = gc.get_threshold(), set()
+
+    async def stepped(plan: Plan, step: TrajectoryStep) -> None:
+        during.add(gc.get_threshold())
+
+    gather(sandbox, plans(4), at_once=2, on_step=stepped)
+    assert during == {RARELY}
+    assert gc.get_threshold() == before

@@ -74,8 +74,8 @@ COUNTED = {
     "tasks never solved": {"scenarios_task"},
     "import": {"scenarios_task"},
 }
-"""All but every row of the table is on these lists, or of the last days and among the newest of a bounded number, and is
-counted; or, for an import, what people made of all tasks."""
+"""All but every row of the table is on these lists, or of the last days and among the newest of a bounded number, and
+is counted; or, for an import, what people made of all tasks."""
 AT_MOST = {"new dataset by audit": 13, "new dataset of trajectories": 18}
 """Queries of what looks at thousands of tasks, and of what reads the conversations of a hundred trajectories: both ask
 for the sources and the datasets that a form offers."""
