@@ -7,7 +7,8 @@
    - Nothing is sent twice: a form whose answer never came says that it may have arrived.
 
    data-held="serial" names a field: what was typed on another value of it is offered, not put in.
-   data-held-apart on a button, or around it: a script takes what it sends as it is pressed, and keeps that itself.
+   data-held-apart on a button, or around it: a script takes what it sends as it is pressed; it is held only while the browser is
+   offline.
    data-held-value on a hidden field keeps its value too. "held:restored" on a form tells scripts to show such values;
    "held:kept", sent to a form, says that the server has a draft with all that was typed. */
 "use strict";
@@ -271,7 +272,8 @@
   const pending = new WeakSet();
   document.addEventListener("submit", (event) => {
     const form = event.target;
-    if (!form.matches("form[data-held]") || passing === form || event.submitter?.closest("[data-held-apart]")) return;
+    if (!form.matches("form[data-held]") || passing === form) return;
+    if (event.submitter?.closest("[data-held-apart]") && navigator.onLine && !held.has(form)) return;
     event.preventDefault();
     event.stopImmediatePropagation();
     if (pending.has(form)) return;
