@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import test_every_page as every_page
-from tests.browser.checks import faults, next_item
+from tests.browser.checks import arrived, faults, next_item
 from tests.fixtures import pages_seed
 from tests.fixtures.visitors import complaints_of, visit
 from tests.labelling import seed as labels
@@ -57,7 +57,7 @@ def test_a_decision_waits_for_the_server_and_is_sent_once(live_site: str, chromi
     assert not faults(page, "a decision held")
     context.set_offline(False)
     page.wait_for_url(lambda url: url != here)
-    page.wait_for_selector("[data-lease]")
+    arrived(page, "[data-lease]")
     assert ReviewDecision.objects.get().comment == "Looked at while away."
     # Left while away: what was typed is there again.
     context.set_offline(True)
