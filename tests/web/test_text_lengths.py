@@ -62,7 +62,8 @@ class Forms(HTMLParser):
                 self.text = values
             elif tag == "input" and (attrs.get("type") not in ("radio", "checkbox") or "checked" in attrs):
                 values.append(attrs.get("value") or ("Fine." if "required" in attrs else ""))
-            if "data-most" in attrs and attrs.get("type") != "search":
+            # A key is never shown again, not even in the form that it was sent from.
+            if "data-most" in attrs and attrs.get("type") not in ("search", "password"):
                 self.open.limits[attrs["name"]] = int(attrs["data-most"])
 
     def handle_data(self, data: str) -> None:

@@ -78,6 +78,9 @@ class NewJobForm(forms.Form):
             self.add_error("dataset", "Choose the tasks that it tries." if tries else "Choose what it learns from.")
         if not self.value("model").strip():
             self.add_error("model", "Say which model is evaluated." if tries else "Say which model learns.")
+        for name, most in job_widgets.LONGEST_TEXTS.items():
+            if (length := len(self.value(name))) > most:
+                self.add_error(name, f"It has {length:,} characters, and at most {most:,} are allowed. Shorten it.")
         metadata = self._metadata()
         calls = self._calls()
         if config is None:

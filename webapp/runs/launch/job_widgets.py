@@ -47,6 +47,9 @@ HINTS = {
 }
 
 
+LONGEST_TEXTS = {"name": 200, "model": 300}
+
+
 def basic_widget(name: str) -> forms.Widget:
     """The input of a field beside the configuration."""
     if name == "method":
@@ -61,8 +64,13 @@ def basic_widget(name: str) -> forms.Widget:
     if name == "metadata":
         return PlainTextarea(attrs=attrs | {"rows": 2, "placeholder": "key = value, a line each"})
     own: dict[str, dict[str, Any]] = {
-        "name": {"maxlength": 200, "placeholder": "optional"},
-        "model": {"maxlength": 300, "list": "models", "spellcheck": "false", "autocapitalize": "off"},
+        "name": {"maxlength": LONGEST_TEXTS["name"], "placeholder": "optional"},
+        "model": {
+            "maxlength": LONGEST_TEXTS["model"],
+            "list": "models",
+            "spellcheck": "false",
+            "autocapitalize": "off",
+        },
         "calls_allowed": {"inputmode": "numeric"},
     }
     return PlainInput(attrs=attrs | own.get(name, {}))
