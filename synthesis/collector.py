@@ -10,8 +10,10 @@ from contextlib import contextmanager
 RARELY = (50_000, 20, 100)
 """Thresholds of the three generations; Python's own are 700, 10 and 10."""
 _lock = threading.Lock()
-_thresholds: list[tuple[int, int, int]] = []
-"""What was set before each block of `collect_rarely` that is under way; the first one is what to go back to."""
+_blocks = 0
+"""Blocks of `collect_rarely` that are under way."""
+_before = gc.get_threshold()
+"""The thresholds that were set before the first of them."""
 
 
 @contextmanager
@@ -37,16 +39,16 @@ def collect_rarely() -> Iterator[None]:
     Each search stops everything else. With 64 attempts at once they took 6 % of the time; almost nothing that
     attempts leave behind needs a search to be freed.
     """
+    global _blocks, _before
     with _lock:
-        _thresholds.append(gc.get_threshold())
-        gc.set_threshold(*RARELY)
+        if not _blocks:
+            _before = gc.get_threshold()
+            gc.set_threshold(*RARELY)
+        _blocks += 1
     try:
         yield
     finally:
         with _lock:
-            first = _thresholds[0]
-            _thresholds.pop()
-            if _thresholds:
-                _thresholds[0] = first
-            else:
-                gc.set_threshold(*first)
+            _blocks -= 1
+            if not _blocks:
+                gc.set_threshold(*_before)
