@@ -251,9 +251,12 @@ def ago(moment: datetime | None) -> str:
 @register.filter
 def write_attributes(attributes: dict[str, Any]) -> SafeString:
     """Write a widget's attributes. `maxlength` becomes `data-most`: browsers cut what is pasted to the former."""
-    given = [(name, value) for name, value in attributes.items() if value is not False]
-    named = [("data-most" if name == "maxlength" else name, value) for name, value in given]
-    return format_html_join("", " {}{}", ((n, "" if v is True else format_html('="{}"', v)) for n, v in named))
+    written = []
+    for name, value in attributes.items():
+        if value is not False:
+            name = "data-most" if name == "maxlength" else name
+            written.append((name, "" if value is True else format_html('="{}"', value)))
+    return format_html_join("", " {}{}", written)
 
 
 @register.filter
