@@ -135,10 +135,14 @@ def _whose(report: TaskAudit) -> str:
 
 
 def _frame(task: TaskDraft) -> str:
-    """What may change as it is now, line by line."""
+    """What may change as it is now, line by line, with a mark where the author declared it."""
     if task.frame is None:
         return "there is none yet"
-    lines = [f"{item.path}{f' (at most {item.most})' if item.most else ''}" for item in task.frame.allowances]
+    declared = {item.path for item in task.free}
+    lines = []
+    for item in task.frame.allowances:
+        notes = [f"at most {item.most}"] * bool(item.most) + ["in FREE"] * (item.path in declared)
+        lines.append(f"{item.path} ({', '.join(notes)})" if notes else item.path)
     return prompt_text.cut("\n".join(lines) or "nothing", prompt_text.ABOUT_CHARS)
 
 

@@ -6,12 +6,12 @@ import pytest
 from pydantic import BaseModel
 
 from synthesis.assessment.initial_states import InitialStateReply
-from synthesis.assessment.review_judge import ReviewReply
+from synthesis.assessment.review_judge import OfferedCode, ReviewBrief, ReviewReply, review_words
 from synthesis.assessment.rounds import CallReply, VerdictReply
 from synthesis.llm.reply_reader import read_json
 from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
-from synthesis.prompts import HERE, prompt
+from synthesis.prompts import HERE, prompt, with_form
 from synthesis.scenarios.states import StateReply
 from synthesis.skeleton.coverage import CoverageReply
 from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
@@ -64,6 +64,13 @@ def test_the_example_of_a_repair_is_one() -> None:
     assert reply.free is not None
     assert reply.free[0].most == 1
     assert "CRITERION" in reply.checks[1].source
+
+
+def test_the_example_of_a_review_points_to_where_the_verdicts_stand() -> None:
+    brief = ReviewBrief(what="a task", object="A task.", verdicts=(OfferedCode(code="approve", words="Sound."),))
+    example, _, behind = with_form(review_words(brief), json_form(ReviewReply)).partition("(one of the verdicts below)")
+    assert behind.count("`approve`") == 1
+    assert "`approve`" not in example
 
 
 def test_code_is_never_asked_for_inside_json() -> None:

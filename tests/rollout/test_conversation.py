@@ -174,9 +174,9 @@ def test_both_users_know_the_intent_and_how_to_stop(sandbox: Sandbox, kind: str)
 
 def test_the_optimised_user_has_every_rule_of_the_paper() -> None:
     text = prompt("user", "optimised").text.lower()
-    for rule in ("one line a turn", "only what the present step needs", "do not remember", "dates, times, budgets"):
+    for rule in ("one line a turn", "only what the step needs", "do not remember", "dates, times, amounts"):
         assert rule in text
-    for rule in ('"the same" is not "a similar one"', "if a part is missing", "hands you over to a person"):
+    for rule in ('"the same" is not "a similar one"', "if a part is missing", "hands you to a person", "answer form"):
         assert rule in text
 
 

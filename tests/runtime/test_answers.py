@@ -273,7 +273,11 @@ GIVEN = {
 LINES = "- **Table**: ten\nBill: 73,30 €\npeople: Zoë, Ann\nAt: 5:40 pm\non: 2026-04-16\ntakes: 1 h 15 min\nHow: cash"
 
 
-@pytest.mark.parametrize("text", [json.dumps(GIVEN), f"Done.\n```json\n{json.dumps(GIVEN)}\n```\nBye.", LINES])
+TALK = f"Shall I {{move}} it?\n\n{json.dumps({**GIVEN, 'bill': None})}\n\nNow with the bill: {json.dumps(GIVEN)}"
+FENCED = f"Done.\n```json\n{json.dumps(GIVEN)}\n```\nBye."
+
+
+@pytest.mark.parametrize("text", [json.dumps(GIVEN), FENCED, LINES, TALK, f"{FENCED}\n\n{FENCED}"])
 def test_a_form_is_read_as_data(text):
     assert answer_fields(text, **FORM) == DATA
 
@@ -287,8 +291,9 @@ def test_what_is_no_form_or_no_value_is_none():
         "bill": None,
     }
     assert answer_fields('{"on": "04/05/2026"}', on="date") == {"on": None}
-    with pytest.raises(CannotTell):
-        answer_fields('{"table": 10, "table": 12}', table="number")
+    for twice in ('{"table": 10, "table": 12}', '{"table": 10}\n\n{"table": 12}', '{"table": 10}\n\n{"table": null}'):
+        with pytest.raises(CannotTell):
+            answer_fields(twice, table="number")
     with pytest.raises(ValueError, match="type is one of"):
         answer_fields("{}", table="furniture")
 

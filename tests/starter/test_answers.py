@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
+from synthesis.rollout import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import folders, tasks
+from synthesis.starter import environment, folders, program_of, tasks
+from synthesis.starter.record import execute
 from synthesis.verifiers.check_reads import reads_answer
 
 TASKS = {task.key: task for folder in folders() for task in tasks(folder)}
@@ -20,7 +24,12 @@ RIGHT = {
         "They have their 2 trout toasts; 10 more can be made.",
     ],
     "clinic-wanda-cancels": ["At quarter past eight.", "08:15, and again at 15:30 for the blood test.", "8.15 a.m."],
-    "clinic-move-check-up": ["Half past eight.", "Her check-up is from 08:00 to 08:30.", "8:30 in the morning"],
+    "clinic-move-check-up": [
+        "Half past eight.",
+        "Her check-up is from 08:00 to 08:30.",
+        "8:30 in the morning",
+        "The check-up is today at 11:00. When?\n\nIt is moved to Thursday at 08:00.\n\nShe will be finished at 08:30.",
+    ],
     "clinic-fill-physio-gaps": ["3 hours 45 minutes", "225 min, that is five times 45 minutes.", "3:45 h"],
     "clinic-nurse-away": ["1 hour 15 minutes", "An hour and a quarter.", "75"],
     "clinic-broken-scanner": ["The last one runs from 11:00 until 11:30.", "half past eleven"],
@@ -93,6 +102,19 @@ def test_a_right_answer_counts_in_any_words(sandbox, key):
 @pytest.mark.parametrize("key", WRONG)
 def test_a_wrong_hedged_or_denied_answer_does_not(sandbox, key):
     assert judged(sandbox, key, WRONG[key]) == dict.fromkeys(WRONG[key], False)
+
+
+@pytest.mark.parametrize("key", [key for key, task in TASKS.items() if task.answer_form])
+def test_the_days_and_times_of_a_form_can_be_looked_up(sandbox: Sandbox, key: str) -> None:
+    task = TASKS[key]
+    assert task.reference
+    program = program_of(environment(next(path for path in folders() if task in tasks(path))))
+    results, _ = execute(sandbox, program, task, [call.model_dump() for call in task.reference.calls], "")
+    seen = " ".join(map(observation, results)) + json.dumps([call.arguments for call in task.reference.calls])
+    asked = [field.name for field in task.answer_form if field.type in ("date", "time")]
+    given = json.loads(task.reference.answer)
+    assert asked
+    assert [name for name in asked if given[name] not in seen] == []
 
 
 MESSAGES = {

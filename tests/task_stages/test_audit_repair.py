@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Reference, ReferenceCall
+from synthesis.contracts import Allowance, Frame, Reference, ReferenceCall
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
 from synthesis.runtime import Sandbox
@@ -60,7 +60,9 @@ def test_without_a_reference_it_is_incomplete_and_kept(sandbox: Sandbox) -> None
 
 def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(*SOUND)})
-    draft = task(WEAK, TOLD, OTHERS, reference=REFERENCE, notes=("An old note.",))
+    free = Allowance(path="/lockers/*/floor", source="author", reason="A locker may stand on any floor.")
+    frame = Frame(allowances=(Allowance(path="/lockers/L-2/member_id"), Allowance(path="/refusals/+", most=2), free))
+    draft = task(WEAK, TOLD, OTHERS, reference=REFERENCE, notes=("An old note.",), frame=frame, free=(free,))
     found, audit = audited(sandbox, model, draft)
     assert audit.state == "green"
     assert [check.source for check in found.checks] == list(SOUND)
@@ -70,6 +72,7 @@ def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> No
     told = model.last_words()
     assert "Earns the full reward: call 2 (assign_locker) with member_id" in told
     assert WEAK.strip() in told
+    assert "\n/lockers/L-2/member_id\n/refusals/+ (at most 2)\n/lockers/*/floor (in FREE)\n" in told
     assert "The known way: it does more than the task asks" in told
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from synthesis.drafts import TaskDraft
 from synthesis.errors import InfrastructureError, InputError, MalformedReply, Rejected
 from synthesis.runtime import Sandbox, encode_state
+from synthesis.runtime.child.answers import HELPERS
 from synthesis.tasks.check_view import all_helpers, helpers_for
 from synthesis.tasks.checks import write_checks
 from synthesis.tasks.damaged_states import damaged
@@ -154,6 +156,14 @@ def test_of_the_helpers_an_author_is_told_those_that_fit() -> None:
         assert "says_cannot" in told
     assert helpers_for(on_state, in_form=True) == helpers_for(on_state, in_form=False)
     assert "answer_fields" in all_helpers(in_form=True)
+
+
+def test_a_condition_on_one_field_of_a_form_is_not_decided_by_another() -> None:
+    shown = re.search(r"`return (.+)`", helpers_for("The answer names the day", in_form=True))
+    assert shown
+    answers = ('{"moved": 4, "day": "2026-04-16"}', '{"moved": 3, "day": "2026-04-17"}', None)
+    told = [eval(shown[1], dict(HELPERS), {"answer": answer}) for answer in answers]
+    assert told == [True, False, False]
 
 
 def test_repeated_functions_are_left_out(sandbox: Sandbox) -> None:

@@ -275,6 +275,7 @@ class SchoolTimetable:
             "lesson_id": lesson_id,
             **lesson,
             "start": self.periods[str(lesson["period"])]["start"],
+            "end": self.periods[str(lesson["period"])]["end"],
             "room": self.rooms[lesson["room_id"]]["name"],
             "teacher_id": self._lesson_teacher(lesson),
         }
@@ -373,7 +374,7 @@ class SchoolTimetable:
                 [self._lesson_row(lesson_id) for lesson_id, row in self.lessons.items() if row["course_id"] == key]
             )
             times = [
-                {name: row[name] for name in ("lesson_id", "day", "period", "start", "room")} for row in lessons
+                {name: row[name] for name in ("lesson_id", "day", "period", "start", "end", "room")} for row in lessons
             ]
             listed.append(
                 {
@@ -452,7 +453,7 @@ class SchoolTimetable:
         for number, times in self.periods.items():
             free = [key for key in self.rooms if not self._slot_obstacle(lesson_id, day, int(number), key)]
             if free:
-                slots.append({"period": int(number), "start": times["start"], "room_ids": free})
+                slots.append({"period": int(number), "start": times["start"], "end": times["end"], "room_ids": free})
         return {"success": True, "slots": slots}
 
     def list_exams(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -15,6 +15,8 @@ from .tokens import MOST_CHARS, Token, cut, fold, joined
 
 FIELD_TYPES = ("text", "choice", "list", "number", "money", "date", "time", "duration")
 MOST_ITEMS = 200
+MOST_BROKEN = 20
+"""So many braces that begin no JSON object are read past."""
 
 
 def answer_fields(answer: object, **types: str) -> dict[str, Any] | None:
@@ -34,22 +36,34 @@ def answer_fields(answer: object, **types: str) -> dict[str, Any] | None:
 
 
 def raw_fields(answer: object, names: Sequence[str]) -> dict[str, Any] | None:
-    """The fields as they were given: of a JSON object, alone or in a fenced block, or of lines `name: value`."""
+    """The fields as they were given: of JSON objects, alone or among words, or of lines `name: value`.
+
+    A form that is given again, as happens in a conversation, may fill in what was null before, and change nothing.
+    """
     text = joined(answer)
     if len(text) > MOST_CHARS:
         raise CannotTell(f"the answer has more than {MOST_CHARS:,} characters")
     known = {_plain(name): name for name in names}
-    for piece in (text, *text.split("```")[1::2]):
-        start, end = piece.find("{"), piece.rfind("}")
-        if 0 <= start < end:
-            try:
-                pairs = json.loads(piece[start : end + 1], object_pairs_hook=list)
-            except (ValueError, RecursionError):
-                continue
-            return _once((known[_plain(name)], value) for name, value in pairs if _plain(name) in known)
-    lines = [line.strip().strip("-*• ").partition(":") for line in text.splitlines()]
-    told = [(_plain(left.strip("*_` ")), right.strip("*_` ")) for left, colon, right in lines if colon]
-    return _once((known[left], right) for left, right in told if left in known)
+    pairs = [pair for given in _objects(text) for pair in given if _plain(pair[0]) in known]
+    if not pairs:
+        lines = [line.strip().strip("-*• ").partition(":") for line in text.splitlines()]
+        told = [(left.strip("*_` "), right.strip("*_` ")) for left, colon, right in lines if colon]
+        pairs = [pair for pair in told if _plain(pair[0]) in known]
+    return _once((known[_plain(name)], value) for name, value in pairs)
+
+
+def _objects(text: str) -> Iterator[list[tuple[str, Any]]]:
+    """The JSON objects in a text, each as its pairs."""
+    decoder = json.JSONDecoder(object_pairs_hook=list)
+    at, broken = text.find("{"), 0
+    while at >= 0 and broken < MOST_BROKEN:
+        end = at + 1
+        try:
+            pairs, end = decoder.raw_decode(text, at)
+            yield pairs
+        except (ValueError, RecursionError):
+            broken += 1
+        at = text.find("{", end)
 
 
 def _plain(name: str) -> str:
@@ -59,7 +73,7 @@ def _plain(name: str) -> str:
 def _once(pairs: Any) -> dict[str, Any] | None:
     found: dict[str, Any] = {}
     for name, value in pairs:
-        if found.get(name, value) != value:
+        if found.get(name) is not None and found[name] != value:
             raise CannotTell(f"the field {name} is given twice, each time otherwise")
         found[name] = value
     return found or None
