@@ -113,6 +113,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         return len(LONGEST) + (marks[0] if marks else 3)
 
     for item in items:
+        if item.get_closest_marker("browser") and (item.get_closest_marker("slow") or item.get_closest_marker("kill")):
+            # Playwright's loop stays in the thread, and no test after it in the same session could run one.
+            raise pytest.UsageError(f"{item.nodeid} drives Chromium: mark it as browser only.")
         if not any(item.get_closest_marker(name) for name in SET_APART | {"xdist_group"}):
             for name in TOGETHER.keys() & set(getattr(item, "fixturenames", ())):
                 item.add_marker(pytest.mark.xdist_group(TOGETHER[name]))

@@ -223,7 +223,6 @@ def test_the_treemap_draws_under_the_policy_and_a_click_goes_to_the_label(live_s
     context.close()
 
 
-@pytest.mark.slow
 def test_the_treemap_of_many_themes_has_few_tiles_and_a_change_restyles_little(
     live_site: str, chromium: Browser
 ) -> None:

@@ -22,7 +22,7 @@ from webapp.taxonomy.models import Theme
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, BrowserContext, Locator, Page
 
-pytestmark = [pytest.mark.browser, pytest.mark.slow, pytest.mark.django_db(transaction=True)]
+pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 AWAY = "The server cannot be reached."
 BACK = "did not send is back"
 
