@@ -58,6 +58,11 @@ class VoteForecast:
         return self.own is not None and not self.own.approves
 
     @property
+    def is_approved_already(self) -> bool:
+        """Whether the person approved the task as it is, and approving it again would settle nothing more."""
+        return self.own is not None and self.own.approves and self.own.row.adjudicates >= self.adjudicates
+
+    @property
     def against(self) -> list[Vote]:
         """Decisions of other people that are no approval."""
         return [vote for vote in self.others if not vote.approves]
