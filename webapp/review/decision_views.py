@@ -130,10 +130,10 @@ def panel(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 @never_cache
 def held(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """A part of an object's own page: the item of it that the person holds, and its decision; empty for all others."""
-    item = assignments.held_item(request.user, **{f"item__{require_kind(kind)}": pk})
-    if item is None:
+    hold = assignments.find_hold(request.user, **{f"item__{require_kind(kind)}": pk})
+    if hold is None:
         return HttpResponse()
-    return render(request, "review/held_part.html", item_context(request, item) | {"keyless": True})
+    return render(request, "review/held_part.html", item_context(request, hold.item) | {"keyless": True})
 
 
 def _found(kind: str, pk: int) -> Any:
