@@ -69,12 +69,14 @@ def forecast_replaced_work(
     for spec in specs:
         if not spec.version:
             keys |= {spec.theme.key, slug(spec.theme.key)} if spec.theme is not None else {spec.key}
-    rows = Environment.objects.filter(source__in=_find_sources(settings), key__in=keys, current_by__isnull=True)
-    versions = set(rows.filter(current__isnull=False).values_list("current", flat=True)) if keys else set[int]()
+    rows = Environment.objects.filter(source__in=(SOURCE, SCRIPTED_SOURCE), key__in=keys, current_by__isnull=True)
+    there = list(rows.filter(current__isnull=False).values_list("current", "source")) if keys else []
+    sources = _find_sources(settings) if there else ()
+    versions = {version for version, source in there if source in sources}
     return _name_makers(versions, _find_outdated(cloned) if cloned else set())
 
 
-def _find_sources(settings: BatchSettings) -> list[str]:
+def _find_sources(settings: BatchSettings) -> Collection[str]:
     """The sources that environments made with these settings can have."""
     models = with_defaults(settings).models
     if models["author"] == SCRIPTED:
