@@ -40,14 +40,14 @@
     end();
     const bar = root?.querySelector("[data-lease]");
     desk = {
-      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: Number(bar?.dataset.spent || 0), ahead: null, sending: false, timers: [],
+      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: Math.max(Number(bar?.dataset.spent || 0), bar ? sharedSpent(bar.dataset.heartbeat) : 0), ahead: null, sending: false, timers: [],
       warned: false, dirty: 0, beating: new AbortController(), keeping: null,
     };
     if (bar) {
       desk.until = Date.now() + Number(bar.dataset.lease) * 1000;
       const every = Math.min(BEAT_MS, Math.max(LEAST_BEAT_MS, Number(bar.dataset.lease) * 333)); // thrice a lease
-      desk.timers.push(window.setInterval(tick, 1000), window.setInterval(beatIfActive, every));
-      tick();
+      desk.timers.push(window.setInterval(countSecond, 1000), window.setInterval(beatIfActive, every));
+      showLease();
       window.setTimeout(fetchAhead, 300);
     }
     if (form?.querySelector(":scope > .held-note")) changed(); // what this browser kept goes to the server's draft
@@ -61,11 +61,15 @@
   }
 
   /* Lease */
-  function tick() {
+  function countSecond() {
     if (document.visibilityState === "visible" && Date.now() - desk.active < IDLE_MS) {
       desk.spent = Math.max(desk.spent, sharedSpent(desk.bar.dataset.heartbeat)) + 1;
       shareSpent(desk.bar.dataset.heartbeat, desk.spent);
     }
+    showLease();
+  }
+
+  function showLease() {
     const left = Math.max(0, Math.round((desk.until - Date.now()) / 1000));
     const shown = desk.bar.querySelector("[data-left]");
     if (shown) shown.textContent = spelled(left);
@@ -103,7 +107,7 @@
     renumber(mine, assignment);
     const warning = document.getElementById("lease-warning");
     if (warning) warning.hidden = true;
-    tick();
+    showLease();
   }
 
   /* Time since the last heartbeat counts as well if the page is left or reloaded without a form being sent. */
