@@ -19,6 +19,19 @@
     return `${Math.floor(seconds / 60)}:${String(Math.floor(seconds % 60)).padStart(2, "0")}`;
   }
 
+  /* Seconds spent on the hold in hand, shared by all pages and tabs on which its person works: the server is told of them
+     from time to time, so a page that opens meanwhile would count on from too few. */
+  const SPENT = "envarium.spent";
+  function sharedSpent(hold) {
+    try {
+      const kept = JSON.parse(localStorage.getItem(SPENT));
+      return kept?.hold === hold ? Number(kept.seconds) || 0 : 0;
+    } catch { return 0; } // private mode
+  }
+  function shareSpent(hold, seconds) {
+    try { localStorage.setItem(SPENT, JSON.stringify({ hold, seconds })); } catch { /* private mode */ }
+  }
+
   /* One item in hand. What it holds (timers, what was fetched ahead) ends with it. */
   function begin() {
     const root = document.getElementById("item");
@@ -27,14 +40,14 @@
     end();
     const bar = root?.querySelector("[data-lease]");
     desk = {
-      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: Number(bar?.dataset.spent || 0), ahead: null, sending: false, timers: [],
+      root, form, bar, until: 0, active: Date.now(), shown: Date.now(), spent: Math.max(Number(bar?.dataset.spent || 0), bar ? sharedSpent(bar.dataset.heartbeat) : 0), ahead: null, sending: false, timers: [],
       warned: false, dirty: 0, beating: new AbortController(), keeping: null,
     };
     if (bar) {
       desk.until = Date.now() + Number(bar.dataset.lease) * 1000;
       const every = Math.min(BEAT_MS, Math.max(LEAST_BEAT_MS, Number(bar.dataset.lease) * 333)); // thrice a lease
-      desk.timers.push(window.setInterval(tick, 1000), window.setInterval(beatIfActive, every));
-      tick();
+      desk.timers.push(window.setInterval(countSecond, 1000), window.setInterval(beatIfActive, every));
+      showLease();
       window.setTimeout(fetchAhead, 300);
     }
     if (form?.querySelector(":scope > .held-note")) changed(); // what this browser kept goes to the server's draft
@@ -48,8 +61,15 @@
   }
 
   /* Lease */
-  function tick() {
-    if (document.visibilityState === "visible" && Date.now() - desk.active < IDLE_MS) desk.spent += 1;
+  function countSecond() {
+    if (document.visibilityState === "visible" && Date.now() - desk.active < IDLE_MS) {
+      desk.spent = Math.max(desk.spent, sharedSpent(desk.bar.dataset.heartbeat)) + 1;
+      shareSpent(desk.bar.dataset.heartbeat, desk.spent);
+    }
+    showLease();
+  }
+
+  function showLease() {
     const left = Math.max(0, Math.round((desk.until - Date.now()) / 1000));
     const shown = desk.bar.querySelector("[data-left]");
     if (shown) shown.textContent = spelled(left);
@@ -87,7 +107,7 @@
     renumber(mine, assignment);
     const warning = document.getElementById("lease-warning");
     if (warning) warning.hidden = true;
-    tick();
+    showLease();
   }
 
   /* Time since the last heartbeat counts as well if the page is left or reloaded without a form being sent. */
@@ -284,8 +304,8 @@
   });
   document.addEventListener("DOMContentLoaded", begin);
   document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
-  /* The replay goes through its steps by itself. */
-  window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay")) window.location.reload(); });
+  /* The replay goes through its steps by itself; the page of an edit has one address alone. */
+  window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay, .edit-desk")) window.location.reload(); });
   document.addEventListener("submit", decide);
   document.addEventListener("submit", ({ target, defaultPrevented }) => {
     if (desk && !defaultPrevented && target.matches?.("form[action*='/review/held/']")) desk.sending = true; // skipped or given back

@@ -15,6 +15,7 @@ from tests.edits.test_pages import carried_out
 from tests.review import seed
 from webapp.edits.models import Edit
 from webapp.environments.models import Environment, ToolCase, Version
+from webapp.review.models import Assignment
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -129,6 +130,19 @@ def test_a_task_is_edited_on_its_desk_while_its_lease_is_kept_and_the_desk_shows
         page.click("[data-keep-item]")
     assert beat.value.ok, "the lease is kept while one edits"
     assert Edit.objects.get().body["instruction"].endswith("Tell me how many are left."), "kept without being asked"
+    spent = "JSON.parse(localStorage['envarium.spent']).seconds"
+    page.get_by_role("link", name="its own page").click()
+    page.wait_for_selector("text=back to your decision")
+    before = page.evaluate(spent)
+    assert before >= 1, "it counts on from what the desk had counted"
+    page.wait_for_function(f"before => {spent} >= before + 2", arg=before)
+    assert not faults(page, "an edit's own page of who holds its task")
+    page.get_by_role("link", name="back to your decision").click()
+    page.wait_for_selector("form[data-decide]")
+    page.keyboard.press("e")
+    page.wait_for_selector("#edit-instruction")
+    page.wait_for_function(f"before => {spent} >= before + 3", arg=before)
+    assert Assignment.objects.get().seconds >= before + 1, "time on the edit's own page is time on the item"
     page.get_by_role("button", name="Add a check").click()
     page.wait_for_selector("#checks details:nth-of-type(3)")
     page.locator("#checks [name=check_out]").last.check()

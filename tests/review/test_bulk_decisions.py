@@ -47,7 +47,7 @@ def test_a_bulk_decision_says_which_decisions_it_takes_back_and_what_stays_in_re
     clear, mine, bobs, approved, twice, foreign = tasks = [seed.task(key) for key in "abcdef"]
     judge(ann, mine, "reject", "too_hard", comment=HOSTILE)
     judge(bob, bobs, "reject", "twin", comment="Like task a.")
-    judge(ann, approved, "approve")
+    given = judge(ann, approved, "approve")
     (operator,) = seed.people("operator")
     seed.queue(operator, "Pairs", overlap=2, query=f"ids={twice.pk}")
     seed.queue(operator, "Bob's own", members=(bob.username,), query=f"ids={foreign.pk}")
@@ -62,17 +62,26 @@ def test_a_bulk_decision_says_which_decisions_it_takes_back_and_what_stays_in_re
     assert said[str(approved.pk)].startswith("You approved it")
     assert "1 more person has to decide" in said[str(twice.pk)]
     assert "in the queue “Bob's own”, which others work" in said[str(foreign.pk)].replace("&#x27;", "'")
-    assert "5 can be approved, 1 of them taking back your own decision; 2 stay in review all the same" in text(page)
+    assert list(said)[-1] == str(approved.pk), "nothing is to be looked at there"
+    assert "1 approved by you already; 4 can be approved, 1 of them taking back your own decision; 2 stay" in text(page)
     told = text(client.get("/review/tasks/", chosen, headers=TOLD).content.decode())
-    assert told == "Approve 5 · 1 takes back your own decision · 2 stay in review · 1 in a queue of others left out"
+    assert told == (
+        "Approve 4 · 1 approved by you already · 1 takes back your own decision · 2 stay in review · "
+        "1 in a queue of others left out"
+    )
     ids, seen = (re.findall(rf'name="{name}" value="(\w+)"', page) for name in ("ids", "seen"))
     sent = {"ids": ids, "seen": seen, "verdict": "approve"}
     after = text(client.post("/review/tasks/", sent, follow=True).content.decode())
-    assert "5 tasks decided: 3 approved, 2 in review. 1 could not be, and are as they were." in after
+    assert "4 tasks decided: 2 approved, 2 in review. 1 could not be, and are as they were. 1 approved by you" in after
+    assert list(ReviewDecision.objects.filter(task=approved)) == [given], "it is not decided again"
+    given.refresh_from_db()
+    assert given.undone_at is None
     states = {task.pk: Task.objects.get(pk=task.pk).review_state for task in tasks}
     assert [states[task.pk] for task in (clear, mine, approved)] == ["approved"] * 3
     assert [states[task.pk] for task in (bobs, twice)] == ["in_review"] * 2
     assert states[foreign.pk] == "draft"
+    again = {"ids": [approved.pk], "seen": [task_tag(Task.objects.get(pk=approved.pk))], "verdict": "approve"}
+    assert "You approved all of them already." in client.post("/review/tasks/", again).content.decode()
 
 
 def test_an_adjudicator_settles_a_dispute_and_what_one_settled_stays() -> None:

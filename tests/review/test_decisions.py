@@ -184,10 +184,10 @@ def test_a_bulk_decision_leaves_out_what_it_may_not_and_is_undone_whole() -> Non
     (ann,) = seed.people("annotator")
     tasks = [seed.task("a"), seed.task("b"), seed.task("c", audit=AuditState.RED)]
     seen = {task.pk: task_tag(task) for task in tasks}
-    group, count, left = decide_many(ann, seen, APPROVE)
-    assert (count, left) == (2, 1)
+    done = decide_many(ann, seen, APPROVE)
+    assert (done.decided, done.left, done.approved) == (2, 1, 0)
     assert [state(task)[0] for task in tasks] == ["approved", "approved", "draft"]
-    assert undo_group(ann, group) == 2
+    assert undo_group(ann, done.group) == 2
     assert {state(task)[0] for task in tasks} == {"draft"}
     with pytest.raises(InputError, match="None of them"):
         decide_many(ann, {tasks[2].pk: seen[tasks[2].pk]}, APPROVE)

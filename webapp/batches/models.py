@@ -320,8 +320,21 @@ class BatchProduct(models.Model):
     trajectory = models.ForeignKey(
         Trajectory, null=True, blank=True, on_delete=models.SET_NULL, related_name="batch_products"
     )
+    replaced_version = models.ForeignKey(
+        Version, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    """The version that was current before the item's took its place; none if nothing was replaced."""
+    replaced_revision = models.ForeignKey(
+        TaskRevision, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
     provenance = OrderedJSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        indexes = [
+            models.Index(F("replaced_version"), condition=~Q(replaced_version=None), name="product_version_gone"),
+            models.Index(F("replaced_revision"), condition=~Q(replaced_revision=None), name="product_revision_gone"),
+        ]
 
 
 class LaunchLimit(models.Model):

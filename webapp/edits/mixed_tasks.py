@@ -15,7 +15,7 @@ from django.db.models import Count, F
 from synthesis.formats.values import shorten
 from webapp.accounts.row_log import acting
 from webapp.accounts.services import audit
-from webapp.batches.engine.task_keys import make_task_key
+from webapp.batches.engine.task_places import make_task_key
 from webapp.batches.models import BatchProduct
 from webapp.edits.models import Edit, ForecastTask
 from webapp.environments.totals import count, lock_environment

@@ -27,8 +27,8 @@ from webapp.environments.text_difference import DiffBudget
 from webapp.environments.version_diff import DiffPart, moved_lines, part
 from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
-from webapp.review.assignments import held_item
-from webapp.review.models import QueueItem
+from webapp.review.assignments import find_hold
+from webapp.review.models import Assignment
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import plain_instruction
@@ -56,7 +56,7 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
         "why": given.get("why", edit.why) if given else edit.why,
         "typed": bool(given),
     }
-    context["held_item"] = _held_item(user, edit)
+    context["hold"] = _find_hold(user, edit)
     last = of_subject(SAVE_JOB, subject_of(edit)).first() if edit.state == EditState.DRAFT else None
     failed = last is not None and last.state == JobState.FAILED
     # Why it failed holds for the draft as it was then.
@@ -67,15 +67,15 @@ def edit_context(user: Any, edit: Edit, *, given: dict[str, Any] | None = None) 
     return context | more
 
 
-def _held_item(user: Any, edit: Edit) -> QueueItem | None:
-    """The item that the person holds of what the draft changes, to lead back to it."""
+def _find_hold(user: Any, edit: Edit) -> Assignment | None:
+    """The person's hold of what the draft changes, to lead back to its item and to count the time spent here."""
     if edit.kind == EditKind.TASK:
         about: dict[str, Any] = {"item__task": edit.task_id}
     elif edit.tool:
         about = {"item__tool__version": edit.version_id, "item__tool__name": edit.tool}
     else:
         return None
-    return held_item(user, **about)
+    return find_hold(user, **about)
 
 
 OTHERS_SHOWN = 20

@@ -362,11 +362,10 @@ def own_place(user: Any, kind: str, pk: int) -> Assignment | None:
     return require_assignment(user, found.pk) if found is not None else None
 
 
-def held_item(user: Any, **about: Any) -> QueueItem | None:
-    """The item that the person holds of an object (`item__task=...`), to lead back to it from elsewhere."""
+def find_hold(user: Any, **about: Any) -> Assignment | None:
+    """Find the person's hold of an object (`item__task=...`), to lead back to its item from elsewhere."""
     rows = Assignment.objects.filter(user=user, state=AssignmentState.HELD, expires_at__gt=timezone.now(), **about)
-    held = rows.select_related("item__queue").order_by("-id").first()
-    return held.item if held is not None else None
+    return rows.select_related("item__queue").order_by("-id").first()
 
 
 def reopen_places(user: Any, kind: str, pk: int, row: Assignment | None) -> None:

@@ -23,7 +23,7 @@ from webapp.lists.bulk_acts import SHOWN, read_selection
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.review import assignments, decisions, drafts, queues
-from webapp.review.bulk.bulk_decisions import approval_counts, bulk_preview, decide_many, states_after
+from webapp.review.bulk.bulk_decisions import BulkResult, approval_counts, bulk_preview, decide_many, states_after
 from webapp.review.desk import changed_context, panel_context
 from webapp.review.forms import choice_of
 from webapp.review.item_views import find_item, item_context, on_to_next
@@ -130,10 +130,10 @@ def panel(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
 @never_cache
 def held(request: HttpRequest, kind: str, pk: int) -> HttpResponse:
     """A part of an object's own page: the item of it that the person holds, and its decision; empty for all others."""
-    item = assignments.held_item(request.user, **{f"item__{require_kind(kind)}": pk})
-    if item is None:
+    hold = assignments.find_hold(request.user, **{f"item__{require_kind(kind)}": pk})
+    if hold is None:
         return HttpResponse()
-    return render(request, "review/held_part.html", item_context(request, item) | {"keyless": True})
+    return render(request, "review/held_part.html", item_context(request, hold.item) | {"keyless": True})
 
 
 def _found(kind: str, pk: int) -> Any:
@@ -269,15 +269,14 @@ def bulk(request: HttpRequest) -> HttpResponse:
         params, filled = Params(request.POST), choice_of(request.POST)
         keys = params.picks("ids", SHOWN)
         try:
-            group, _, left = decide_many(
-                request.user, dict(zip(keys, params.texts("seen", 64), strict=False)), _choice(filled, None)
-            )
+            seen = dict(zip(keys, params.texts("seen", 64), strict=False))
+            result = decide_many(request.user, seen, _choice(filled, None))
         except InputError as error:
             messages.error(request, str(error))
             context: dict[str, Any] = {"filled": filled}
         else:
-            _tell_decided(request, group, left)
-            return redirect(f"{request.path.removesuffix('tasks/')}history/?mine=1#{group}")
+            _tell_decided(request, result)
+            return redirect(f"{request.path.removesuffix('tasks/')}history/?mine=1#{result.group}")
     else:
         selection = read_selection(request, lambda: tasks_in_order(read_filters(request.GET).values))
         keys = selection.keys
@@ -290,14 +289,15 @@ def bulk(request: HttpRequest) -> HttpResponse:
     return render(request, "review/bulk.html", context)
 
 
-def _tell_decided(request: HttpRequest, group: uuid.UUID, left: int) -> None:
+def _tell_decided(request: HttpRequest, result: BulkResult) -> None:
     """Say what a bulk act came to: how many tasks are in which state now, and how to undo it."""
-    states = states_after(group)
+    states = states_after(result.group)
     count = sum(tasks for tasks, _ in states)
     now = ", ".join(f"{tasks:,} {state}" for tasks, state in states)
-    left_out = f" {left:,} could not be, and are as they were." if left else ""
-    words = f"{count:,} task{'s' * (count != 1)} decided: {now}.{left_out}"
-    messages.success(request, words, extra_tags=reverse("review:undo_group", args=[group]))
+    left_out = f" {result.left:,} could not be, and are as they were." if result.left else ""
+    approved = f" {result.approved:,} approved by you already." if result.approved else ""
+    words = f"{count:,} task{'s' * (count != 1)} decided: {now}.{left_out}{approved}"
+    messages.success(request, words, extra_tags=reverse("review:undo_group", args=[result.group]))
 
 
 @access("review")

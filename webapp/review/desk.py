@@ -11,7 +11,6 @@ from typing import Any
 from django.db.models import F, Q, QuerySet, prefetch_related_objects
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404
-from django.utils import timezone
 
 from synthesis.contracts import is_refusal
 from webapp.accounts.access import ADJUDICATORS
@@ -251,7 +250,7 @@ def queue_context(
     queue = item.queue
     left = None
     if assignment is not None and assignment.state == "held":
-        left = max(0, int((assignment.expires_at - timezone.now()).total_seconds()))
+        left = assignment.lease_left
     previous, following = neighbours(user, queue, assignment)
     # An item whose answer is known looks like every other one.
     places = item.overlap if item.gold is None else queue.overlap
@@ -260,7 +259,7 @@ def queue_context(
         "queue": queue,
         "assignment": assignment,
         "lease_left": left,
-        "worked_seconds": int(assignment.seconds) if assignment is not None else 0,
+        "worked_seconds": assignment.worked_seconds if assignment is not None else 0,
         "others": others,
         "works_it": may_work(user, queue) and queue.is_open,
         "previous": previous,

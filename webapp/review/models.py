@@ -8,6 +8,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.db import models
 from django.db.models import F, Q
+from django.utils import timezone
 
 from webapp.environments.models import Tool
 from webapp.fields import OrderedJSONField
@@ -207,6 +208,15 @@ class Assignment(models.Model):
             models.Index(fields=["user", "queue", "-id"], name="assignment_of_user"),
             models.Index(fields=["queue", "-id"], name="assignment_of_queue"),
         ]
+
+    @property
+    def lease_left(self) -> int:
+        """Seconds until the hold ends."""
+        return max(0, int((self.expires_at - timezone.now()).total_seconds()))
+
+    @property
+    def worked_seconds(self) -> int:
+        return int(self.seconds)
 
 
 class ReviewDecision(Subject):

@@ -36,7 +36,7 @@ from webapp.environments.models import Environment, Version
 from webapp.environments.services import count_findings, program_of
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import describe_revision_beside, describe_version_beside, leave_out_human_work
-from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.services import (
     SavedTask,
     Start,
@@ -259,11 +259,14 @@ def _import_task(run: Import, record: TaskRecord, version: Version) -> SavedTask
     return save_task(record, version, store_state(initial), start, run.source)
 
 
-def import_task(sandbox: Sandbox, record: TaskRecord, version: Version, program: Program, source: str) -> SavedTask:
-    """Run a task's checks on its start state, then store it. The sandbox is done before the transaction."""
+def import_task(
+    sandbox: Sandbox, record: TaskRecord, version: Version, program: Program, source: str, into: Task | None = None
+) -> SavedTask:
+    """Run a task's checks on its start state, then store it, `into` a known task if it is given. The sandbox is done
+    before the transaction."""
     initial = encode_state(record.initial_state)
     start = look_at_start(sandbox, record, program, initial)
-    return save_task(record, version, store_state(initial), start, source)
+    return save_task(record, version, store_state(initial), start, source, into=into)
 
 
 def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:

@@ -50,12 +50,14 @@ class Start:
 
 @dataclass(frozen=True)
 class SavedTask:
-    """What became of a record. `revision` is what it is stored as, which need not be the task's current revision."""
+    """What became of a record. `revision` is what it is stored as, which need not be the task's current revision;
+    `replaced` is the primary key of the revision that was current before it and is not any more."""
 
     scenario: Saved
     task: Saved
     row: Task
     revision: TaskRevision
+    replaced: int | None = None
 
 
 def task_hash(record: TaskRecord, version: Version) -> str:
@@ -132,12 +134,13 @@ def save_task(
     start: Start,
     source: str,
     *,
+    into: Task | None = None,
     keeps_review: bool = False,
     asked: bool = False,
     chosen_by: Any = None,
 ) -> SavedTask:
     """Store a record as a scenario and a revision of its task, and make it current. With `keeps_review` what people
-    decided holds for it as well.
+    decided holds for it as well. The task is `into`, else the one of the record's key.
 
     A revision that must stay current (`must_stay`) does, unless a person asked for this one: `chosen_by` names a person
     who made it, `asked` is for one that follows from what a person did elsewhere. The environment's row is locked: two
@@ -145,16 +148,17 @@ def save_task(
     """
     environment = Environment.objects.select_for_update(of=("self",)).get(pk=version.environment_id)
     scenario, new_scenario = _scenario(version, initial, record.scenario_name or record.key)
-    task, new_task = Task.objects.get_or_create(
-        environment=environment,
-        source=source,
-        key=record.key,
-        defaults={"scenario": scenario, "title": record.title[:300]},
-    )
+    task, new_task = into, False
+    if task is None:
+        defaults = {"scenario": scenario, "title": record.title[:300]}
+        task, new_task = Task.objects.get_or_create(
+            environment=environment, source=source, key=record.key, defaults=defaults
+        )
     if not new_task:  # a decision locks the task's row alone: one that is being taken is waited for, and then stays
         task = Task.objects.select_for_update(of=("self",)).get(pk=task.pk)
     digest, revision = _of_content(task, task_hash(record, version), initial)
     saved: Saved = "created" if new_task else "updated"
+    replaced = None
     if revision is not None and revision.pk == task.current_id:
         saved = "unchanged"
         if chosen_by is not None:
@@ -163,11 +167,11 @@ def save_task(
         saved = "beside" if revision is None else "kept"
         revision = revision or _new_revision(task, scenario, record, start, digest)
     else:
-        revision = revision or _new_revision(task, scenario, record, start, digest)
+        revision, replaced = revision or _new_revision(task, scenario, record, start, digest), task.current_id
         _make_current(task, scenario, revision, record, keeps_review=keeps_review, chosen_by=chosen_by)
     _keep_reference_at(task, revision, record, source)
     _count(environment, task, scenario, new_scenario=new_scenario, new_task=new_task)
-    return SavedTask("created" if new_scenario else "unchanged", saved, task, revision)
+    return SavedTask("created" if new_scenario else "unchanged", saved, task, revision, replaced)
 
 
 @transaction.atomic

@@ -17,6 +17,7 @@ from tests.batches.support import SMALL, make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer
 from tests.fixtures import pages_seed
 from tests.fixtures.llm import Request, Scripted, llm_server, say
+from tests.fixtures.markup import flat
 from tests.rollouts_web.support import endpoint_at, person
 from webapp.accounts.models import AuditEntry, User
 from webapp.batches import services
@@ -24,7 +25,8 @@ from webapp.batches.beside_human_work import find_revisions_beside, find_version
 from webapp.batches.engine.products import SOURCE
 from webapp.batches.engine.theme_source import of_environments
 from webapp.batches.launch import choice
-from webapp.batches.models import Batch, BatchProduct
+from webapp.batches.models import Batch, BatchItem, BatchProduct
+from webapp.batches.replaced_work import ReplacedWork, find_replaced_work, forecast_replaced_work
 from webapp.batches.spec import ROLES, BatchSettings
 from webapp.edits.saved_edit import save_edit
 from webapp.edits.services import keep_draft, start_program_edit, start_task_edit
@@ -160,15 +162,43 @@ def test_an_edited_program_counts_once_however_many_versions_it_has() -> None:
     assert meet_human_work([ItemSpec(version=environment.current_id), ItemSpec(key="two")]).words == "1 edited program"
 
 
-def test_without_human_work_a_clone_updates_as_before_and_a_page_says_nothing_of_it(sandbox: Sandbox) -> None:
+def bring_machine_work(user: User) -> None:
+    """Let an import make another version current, and batch 9 another revision of the task."""
+    environment, task = Environment.objects.get(), Task.objects.select_related("current").get()
+    version, revision = Version.objects.get(), task.current
+    assert revision is not None
+    version.pk, version.number, version.content_hash = None, 2, "1" * 64
+    revision.pk, revision.number, revision.content_hash = None, 2, "2" * 64
+    version.save()
+    revision.save()
+    Environment.objects.filter(pk=environment.pk).update(current=version)
+    Task.objects.update(current=revision)
+    other = Batch.objects.create(pk=9, name="Other", created_by=user)
+    item = BatchItem.objects.create(batch=other, level="task", path="other/s0/t0", stage="save", state="kept")
+    BatchProduct.objects.create(item=item, environment=environment, task=task, revision=revision)
+
+
+def test_without_human_work_a_clone_updates_as_before_and_both_pages_say_what_it_replaces(sandbox: Sandbox) -> None:
     with llm_server(answer) as server:
         user = person("operator")
         batch = work_off(make_batch(user, settings_at(server.url), ["one"]))
         assert not meet_human_work(choice.of_batch(batch).specs.values())
+        assert find_replaced_work(batch.pk) == ReplacedWork()
+        bring_machine_work(user)
+        browser = Client()
+        browser.force_login(user)
+        form = flat(browser.get(f"/batches/{batch.pk}/clone/"))
+        told = "the current version of 1 environment and the current revision of 1 task, made by batch 9 and an import"
+        assert f"May replace {told}." in form
+        assert f"<b>May replace</b> {told}:" in form
+        asked = {"bundled": [], "model_author": "scripted"}
+        assert "May replace" not in flat(browser.post("/batches/new/readiness/", asked)), "nothing of it is made again"
         clone = work_off(services.clone_batch(user, batch.pk, settings_at(server.url), TABLE))
+    assert f"<b>Replaced</b> {told}." in flat(browser.get(f"/batches/{clone.pk}/"))
+    assert find_replaced_work(batch.pk) == ReplacedWork(), "what it made was the first"
+    again = forecast_replaced_work(choice.of_batch(batch).specs.values(), settings_at(server.url))
+    assert (again.words, again.makers) == ("the current version of 1 environment", f"batch {batch.pk}")
     assert Task.objects.get().current_id == BatchProduct.objects.get(item__batch=clone, item__level="task").revision_id
-    browser = Client()
-    browser.force_login(user)
     assert "Human work" not in browser.get(f"/batches/{batch.pk}/clone/").content.decode()
     assert "Nothing stands beside" in browser.get(f"/edits/beside/?batch={clone.pk}").content.decode()
 
@@ -213,8 +243,13 @@ def mix_tasks() -> tuple[Task, list[TaskRevision]]:
 def test_a_command_finds_tasks_that_batches_mixed_and_splits_those_that_nobody_decided_on() -> None:
     with llm_server(answer) as server:
         user = person("admin")
-        stages = SMALL.model_copy(update={"tasks": 2})
-        work_off(make_batch(user, settings_at(server.url, stages=stages), ["one"]))
+        settings = settings_at(server.url, stages=SMALL.model_copy(update={"tasks": 2}))
+        batch = work_off(make_batch(user, settings, ["one"]))
+        _find_and_split(user)
+        _run_again(user, batch, settings)
+
+
+def _find_and_split(user: User) -> None:
     assert json_of("find_mixed_tasks") == {"mixed": 0, "tasks": []}
     task, (first, second) = mix_tasks()
     (found,) = json_of("find_mixed_tasks")["tasks"]
@@ -237,6 +272,35 @@ def test_a_command_finds_tasks_that_batches_mixed_and_splits_those_that_nobody_d
     assert (task.current_id, task.trajectory_count) == (second.pk, 1)
     assert Environment.objects.get().task_count == Task.objects.count() == 2
     assert json_of("find_mixed_tasks") == {"mixed": 0, "tasks": []}
+
+
+def _run_again(user: User, batch: Batch, settings: BatchSettings) -> None:
+    """After a split a clone, and an item that is tried again, go on with the tasks that their items own now."""
+    own = {row.item.path: row for row in BatchProduct.objects.filter(item__level="task").select_related("item")}
+    moved = min(own.values(), key=lambda row: row.pk)
+    currents = list(Task.objects.order_by("pk").values_list("pk", "current"))
+    # A crash may come between the saved task and the end of its item.
+    BatchProduct.objects.filter(pk=moved.pk).delete()
+    _try_again(user, batch, moved.item_id)
+    # Another task that asks the same comes first in the table, but is of another item.
+    twin = TaskRevision.objects.get(pk=moved.revision_id)
+    other = Task.objects.exclude(pk=moved.task_id).get()
+    twin.pk, twin.task, twin.number, twin.content_hash = None, other, 9, "0" * 64
+    twin.save()
+    rows = [kind.objects.count() for kind in (Task, TaskRevision, Trajectory)]
+    _try_again(user, batch, moved.item_id)
+    clone = work_off(services.clone_batch(user, batch.pk, settings, TABLE))
+    for made in BatchProduct.objects.filter(item__level="task").select_related("item"):
+        assert (made.task_id, made.revision_id) == (own[made.item.path].task_id, own[made.item.path].revision_id)
+    assert clone.items.filter(level="task", state="kept").count() == 2
+    assert [kind.objects.count() for kind in (Task, TaskRevision, Trajectory)] == rows == [2, 3, 2], "nothing is added"
+    assert list(Task.objects.order_by("pk").values_list("pk", "current")) == currents
+
+
+def _try_again(user: User, batch: Batch, item: int) -> None:
+    BatchItem.objects.filter(pk=item).update(state="failed", stage="save")
+    services.retry_items(user, batch.pk, item=item)
+    work_off(batch)
 
 
 def json_of(*command: str) -> Any:

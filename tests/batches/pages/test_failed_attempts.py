@@ -39,6 +39,20 @@ def batch() -> Batch:
     return made
 
 
+def copy_failed(trajectory: Trajectory) -> Trajectory:
+    """An attempt that made the same calls, and of which no check holds."""
+    steps, score = list(trajectory.steps.all()), trajectory.scores.latest("pk")
+    row = Trajectory.objects.get(pk=trajectory.pk)
+    row.pk, row.content_hash = None, "3" * 64
+    row.save()
+    for part in (*steps, score):
+        part.pk, part.trajectory = None, row
+    score.outside, score.verdicts = [], [verdict | {"passed": False} for verdict in score.verdicts]
+    for part in (*steps, score):
+        part.save()
+    return row
+
+
 def test_a_rejected_attempt_says_which_change_made_the_zero(batch: Batch, who: Client) -> None:
     trajectory = Trajectory.objects.get()
     BatchItem.objects.filter(level="trajectory").update(
@@ -54,7 +68,18 @@ def test_a_run_that_became_the_reference_and_earned_nothing_is_marked_and_explai
     page = flat(who.get(f"/batches/items/{task.pk}/"))
     assert "reference" in words(page[page.index('id="attempts"') :])
     assert "This run is the task's reference, but did not earn the full reward itself." in page
+    assert "All checks hold at its end." in page, "its frame made the zero"
     assert "#outside" in page
+    failed = copy_failed(trajectory)
+    BatchAttempt.objects.create(item=task, role="solver", ordinal=1, trajectory=failed, outcome="failed")
+    BatchAttempt.objects.filter(trajectory=trajectory).update(ordinal=2)
+    marked = [line for line in flat(who.get(f"/batches/items/{task.pk}/")).split("<li>") if "◆" in line]
+    assert len(marked) == 1
+    assert f"/trajectories/{trajectory.pk}/" in marked[0], "a run that failed made the same calls, and is not it"
+    BatchAttempt.objects.filter(trajectory=trajectory).delete()
+    assert "were repaired after that" in flat(who.get(f"/batches/items/{task.pk}/"))
+    BatchAttempt.objects.filter(trajectory=failed).update(trajectory=trajectory)
+    failed.delete()
     Trajectory.objects.update(reward=1, outcome="solved")
     assert "but did not earn" not in flat(who.get(f"/batches/items/{task.pk}/"))
     trajectory.steps.exclude(tool="").update(arguments={"box_id": "B-9"})

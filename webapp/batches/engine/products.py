@@ -22,12 +22,12 @@ from synthesis.stages import ItemSpec
 from synthesis.tasks.trajectory_filters import INVENTED_FACTS, blamed_on_user
 from synthesis.verifiers.audit_report import AuditedTask
 from webapp.batches.engine.stage_runs import MESSAGE_CHARS
-from webapp.batches.engine.task_keys import find_task_key
+from webapp.batches.engine.task_places import find_task_place
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED
 from webapp.environments.assessment_services import save_assessment
 from webapp.environments.importer import import_environment
-from webapp.environments.models import Version
+from webapp.environments.models import Environment, Version
 from webapp.environments.services import program_of
 from webapp.scenarios.audits import services
 from webapp.scenarios.importer import import_task
@@ -69,16 +69,19 @@ def save_environment(given: SaveRequest) -> BatchProduct:
     assembled: AssembledProgram = given.drafts["assemble"]
     assessment: AssessmentDraft | None = given.drafts.get("assess")
     there = ItemSpec.model_validate(given.item.spec).version
+    replaced = None
     if there:
         version = _still_there(there)
     else:
+        known = Environment.objects.filter(source=given.source, key=assembled.record.key)
+        before = known.values_list("current", flat=True).first()
         states = [decode_state(case.state) for case in assessment.cases[:1]] if assessment else []
-        _, version = import_environment(given.sandbox, assembled.record, given.source, states)
-    if assessment is None:
-        return BatchProduct(environment_id=version.environment_id, version=version)
-    roles = {role: given.models[role] for role in ("author", "tester", "checker")}
-    save_assessment(version, assessment, roles=roles, scripted=SCRIPTED in roles.values())
-    return BatchProduct(environment_id=version.environment_id, version=version)
+        saved, version = import_environment(given.sandbox, assembled.record, given.source, states)
+        replaced = before if saved == "updated" else None
+    if assessment is not None:
+        roles = {role: given.models[role] for role in ("author", "tester", "checker")}
+        save_assessment(version, assessment, roles=roles, scripted=SCRIPTED in roles.values())
+    return BatchProduct(environment_id=version.environment_id, version=version, replaced_version_id=replaced)
 
 
 def _still_there(pk: int) -> Version:
@@ -104,9 +107,10 @@ def save_task(given: SaveRequest) -> BatchProduct:
     assert above.version is not None
     environment = above.version.environment
     initial = store_state(encode_state(state.state))
-    key = find_task_key(environment, given.source, given.item.path, audited.task.instruction, initial.pk)
-    record = task_record(key, environment.key, above.version.class_name, state, audited.task)
-    saved = import_task(given.sandbox, record, above.version, program_of(above.version), given.source)
+    place = find_task_place(given.item, environment, given.source, audited.task.instruction, initial.pk)
+    record = task_record(place.key, environment.key, above.version.class_name, state, audited.task)
+    program = program_of(above.version)
+    saved = import_task(given.sandbox, record, above.version, program, given.source, place.task)
     row, revision = saved.row, saved.revision
     reference = reference_of(revision)
     made_with = reference_hash(audited.task.reference) if audited.task.reference is not None else ""
@@ -119,6 +123,7 @@ def save_task(given: SaveRequest) -> BatchProduct:
         scenario=revision.scenario,
         task=row,
         revision=revision,
+        replaced_revision_id=saved.replaced,
     )
 
 

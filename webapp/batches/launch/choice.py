@@ -40,9 +40,11 @@ class RowFilter:
 
 @dataclass
 class ChosenItems:
-    """Items to begin with, equal ones once; what was chosen could not all be used: `left_out` says why."""
+    """Items to begin with, equal ones once; what was chosen could not all be used: `left_out` says why. `cloned` are
+    the items of another batch that they are taken from."""
 
     specs: dict[str, ItemSpec] = field(default_factory=dict)
+    cloned: list[int] = field(default_factory=list)
     parts: list[tuple[str, int]] = field(default_factory=list)
     left_out: list[str] = field(default_factory=list)
 
@@ -172,6 +174,6 @@ def of_batch(batch: Batch, items: Collection[int] | None = None) -> ChosenItems:
     """The items that another batch began with: all of them, or these."""
     rows = batch.items.filter(level="theme").order_by("position", "id")
     rows = rows if items is None else rows.filter(pk__in=items)
-    chosen = ChosenItems()
+    chosen = ChosenItems(cloned=list(rows.values_list("pk", flat=True)))
     chosen.add(f"items of batch {batch.pk}", map(ItemSpec.model_validate, rows.values_list("spec", flat=True)))
     return chosen

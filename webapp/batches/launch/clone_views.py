@@ -14,7 +14,6 @@ from synthesis.pipeline import PIPELINE
 from synthesis.stages import ItemSpec
 from webapp.accounts.access import access
 from webapp.batches import queries, services
-from webapp.batches.beside_human_work import meet_human_work
 from webapp.batches.launch import choice
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.forms import SettingsForm
@@ -22,6 +21,7 @@ from webapp.batches.launch.launch_views import (
     build_form_context,
     check_form,
     describe_dry_run,
+    describe_met_work,
     launch_batch,
     render_dry_run,
     render_readiness,
@@ -162,7 +162,7 @@ def _clone_page(
         "rows": form.rows(),
         "unlisted": form.unlisted,
         "readiness": check_form(form, chosen),
-        "human_work": meet_human_work(chosen.specs.values()),
+        **describe_met_work(chosen, form.settings),
         "copy_as": api_call(request, "POST", "api:clone_batch", args=(origin.pk,), body=body),
         "dry_run": dry_run,
     }

@@ -27,6 +27,7 @@ from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, Settin
 from webapp.batches.launch.readiness import Readiness, check_readiness
 from webapp.batches.launch.shown_figures import describe_likely
 from webapp.batches.models import Batch
+from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
 from webapp.endpoints import sampling_fields
@@ -203,7 +204,7 @@ def describe_dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenIte
         return {"faults": [("", "", str(error))]}
     return {
         "estimate": estimated,
-        "human_work": meet_human_work(specs),
+        **describe_met_work(chosen, settings),
         "made": [(count, _level_word(level, count)) for level, count in estimated.items.items()],
         "from": ", ".join(f"{number(count)} of the {what}" for what, count in chosen.parts),
         "left_out": _first(chosen.left_out) if chosen.left_out else "",
@@ -238,9 +239,15 @@ def check_form(form: SettingsForm, chosen: ChosenItems) -> Readiness | None:
 def render_readiness(request: HttpRequest, form: SettingsForm, chosen: ChosenItems) -> HttpResponse:
     """The parts of a page that say whether its batch can run."""
     readiness = check_form(form, chosen)
-    human_work = meet_human_work(chosen.specs.values()) if readiness is not None else None
-    context = {"readiness": readiness, "human_work": human_work, "models": choices(), "anew": True}
+    context = {"readiness": readiness, "models": choices(), "anew": True}
+    context |= describe_met_work(chosen, form.settings) if readiness is not None else {}
     return render(request, "batches/launch/readiness_parts.html", context)
+
+
+def describe_met_work(chosen: ChosenItems, settings: BatchSettings) -> dict[str, Any]:
+    """What stands already where a batch of these items will store its own: human work, and work that is replaced."""
+    specs = chosen.specs.values()
+    return {"human_work": meet_human_work(specs), "replaced": forecast_replaced_work(specs, settings, chosen.cloned)}
 
 
 def build_form_context(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
@@ -282,8 +289,10 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
         name: [(pk, words, about.get(pk, "") if name == "themes_ids" else "") for pk, words in rows]
         for name, rows in picked.items()
     }
+    chosen = _choose_items(form)
     context = shared | {
-        "readiness": check_form(form, _choose_items(form)),
+        "readiness": check_form(form, chosen),
+        **describe_met_work(chosen, form.settings),
         "drafts": [(draft, draft.key in (form["bundled"].value() or [])) for draft in form.drafts],
         "picked": described,
         "themes_found": themes,
@@ -301,13 +310,11 @@ def _new_page(request: HttpRequest, form: LaunchForm, dry_run: dict[str, Any] | 
 
 
 def _choose_items(form: LaunchForm) -> ChosenItems:
-    """The items that a form chooses, also before anything is sent. If no role is scripted, nothing needs to be read."""
+    """The items that a form chooses, also before anything is sent."""
     if form.is_bound:
         form.is_valid()
         return form.chosen
     chosen = ChosenItems()
-    if not is_scripted(with_defaults(form.settings)):
-        return chosen
     chosen.add("bundled themes", choice.bundled(form["bundled"].value() or []))
     with suppress(InputError):  # sending the form says what is wrong with a row
         chosen.add("chosen themes", of_rows([pk for pk, _ in form.picked("themes_ids")]))

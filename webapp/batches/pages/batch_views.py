@@ -19,6 +19,7 @@ from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
 from webapp.batches.pages import batch_list, descriptions, filters, progress, underway
 from webapp.batches.pages.failed_attempts import describe_attempts
+from webapp.batches.replaced_work import find_replaced_work
 from webapp.batches.schemas import BatchQuery, CallQuery
 from webapp.batches.spec import BatchSettings
 from webapp.htmx import wants_fragment
@@ -87,6 +88,7 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
             "funnel": progress.by_level(lines),
             "kinds": descriptions.kinds(progress.groups(row.pk), GROUPS_LIVE),
             "beside": count_made_beside(row.pk),
+            "replaced": find_replaced_work(row.pk),
         }
     return context
 

@@ -10,8 +10,8 @@ from synthesis.contracts import SOLVED_AT
 from webapp.batches.models import AttemptRole, BatchAttempt, BatchItem, BatchProduct
 from webapp.scenarios.models import TaskReference
 from webapp.scenarios.references import references_of
-from webapp.trajectories.failure_reason import FailureReason, failure_reasons
-from webapp.trajectories.models import Step, Trajectory
+from webapp.trajectories.failure_reason import FailureReason, failure_reasons, newest_scores
+from webapp.trajectories.models import Score, Step, Trajectory
 
 REASON_COLUMNS = ("outcome", "live", "reward", "solver", "answer", "revision_id")
 
@@ -24,12 +24,18 @@ class AttemptLine:
     attempt: BatchAttempt
     is_reference: bool = False
     why: FailureReason | None = None
+    score: Score | None = None
 
     @property
     def is_odd(self) -> bool:
         """Whether it is the reference, and yet earned less than the full reward itself."""
         trajectory = self.attempt.trajectory
         return self.is_reference and trajectory is not None and (trajectory.reward or 0.0) < SOLVED_AT
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether its frame alone made the reward 0: the checks say that it solved the task."""
+        return self.score is not None and bool(self.score.outside) and _holds_all(self.score)
 
 
 def reasons_by_item(items: Iterable[int]) -> dict[int, FailureReason]:
@@ -47,16 +53,18 @@ def describe_attempts(item: BatchItem, attempts: Sequence[BatchAttempt]) -> list
     """The attempts of an item, with the one that its task's reference was taken from marked."""
     kept = [attempt.trajectory for attempt in attempts if attempt.trajectory is not None]
     reasons = failure_reasons(list(Trajectory.objects.filter(pk__in=[row.pk for row in kept]).only(*REASON_COLUMNS)))
-    taken = _find_reference_run(item, attempts)
-    return [
-        AttemptLine(attempt, attempt.trajectory_id in taken, reasons.get(attempt.trajectory_id or 0))
-        for attempt in attempts
-    ]
-
-
-def _find_reference_run(item: BatchItem, attempts: Sequence[BatchAttempt]) -> set[int]:
-    """The solver's run that the reference of the item's revision was taken from; empty if none is known."""
     runs = [one.trajectory_id for one in attempts if one.role == AttemptRole.SOLVER and one.trajectory_id]
+    scores = newest_scores(runs) if runs else {}
+    taken = _find_reference_run(item, runs, scores)
+    keys = [(attempt, attempt.trajectory_id or 0) for attempt in attempts]
+    return [AttemptLine(attempt, key in taken, reasons.get(key), scores.get(key)) for attempt, key in keys]
+
+
+def _find_reference_run(item: BatchItem, runs: Sequence[int], scores: dict[int, Score]) -> set[int]:
+    """The solver's run that the reference of the item's revision was taken from; empty if none is known.
+
+    A run that failed may hold the same calls among others. One of whose end all checks hold comes first.
+    """
     revision = BatchProduct.objects.filter(item=item).values_list("revision", flat=True).first()
     reference = references_of([revision]).get(revision) if runs and revision else None
     if reference is None:
@@ -67,7 +75,13 @@ def _find_reference_run(item: BatchItem, attempts: Sequence[BatchAttempt]) -> se
     for run, tool, arguments in steps.values_list("trajectory", "tool", "arguments"):
         calls[run].append((tool, arguments))
     like = [run for run in runs if answers.get(run) == reference.answer and _holds(calls[run], reference)]
-    return set(sorted(like, key=lambda run: (len(calls[run]), runs.index(run)))[:1])
+    solved = {run for run in like if run in scores and _holds_all(scores[run])}
+    return set(sorted(like, key=lambda run: (run not in solved, len(calls[run]), runs.index(run)))[:1])
+
+
+def _holds_all(score: Score) -> bool:
+    """Whether all checks hold at an attempt's end, whatever its frame says."""
+    return bool(score.verdicts) and all(verdict.get("passed") for verdict in score.verdicts)
 
 
 def _holds(made: Sequence[tuple[str, Any]], reference: TaskReference) -> bool:

@@ -16,6 +16,7 @@ from webapp.review.bulk.vote_forecast import VoteForecast, forecast_votes
 from webapp.review.decisions import DecisionChoice, checked, decide
 from webapp.review.models import ReviewDecision, ReviewKind
 from webapp.review.task_gate import Obstacle, obstacle_codes, obstacles, task_tag
+from webapp.review.verdicts import APPROVE
 from webapp.scenarios.models import ReviewState, Task, TaskReference
 from webapp.scenarios.references import hold_references
 
@@ -31,8 +32,8 @@ class BulkLine:
 
     @property
     def is_clear(self) -> bool:
-        """Whether the person can approve the task as it stands."""
-        return not self.obstacles and not self.votes.queue
+        """Whether the person can approve the task as it stands, and has not done so."""
+        return not self.obstacles and not self.votes.queue and not self.votes.is_approved_already
 
     @property
     def leaves_open(self) -> str:
@@ -49,14 +50,20 @@ def bulk_preview(user: Any, keys: Sequence[int]) -> dict[str, Any]:
     hold_references(task.current for task in tasks if task.current is not None)
     votes = forecast_votes(user, {task.pk: task.current_id for task in tasks})
     lines = [BulkLine(task, task_tag(task), obstacles(task), votes[task.pk]) for task in tasks]
-    lines.sort(key=lambda line: (not line.votes.takes_back, not line.leaves_open, line.is_clear))
+    lines.sort(key=_sort_key)
     return {
         "lines": lines,
         "missing": len(keys) - len(lines),
+        "approved": sum(line.votes.is_approved_already for line in lines),
         "clear": sum(line.is_clear for line in lines),
         "taken_back": sum(line.is_clear and line.votes.takes_back for line in lines),
         "left_open": sum(bool(line.leaves_open) for line in lines),
     }
+
+
+def _sort_key(line: BulkLine) -> tuple[bool, ...]:
+    """Where a line stands: what an approval meets something on first, what the person has approved last."""
+    return line.votes.is_approved_already, not line.votes.takes_back, not line.leaves_open, line.is_clear
 
 
 LEFT_OUT = {
@@ -73,13 +80,15 @@ LEFT_OUT = {
 
 @dataclass(frozen=True)
 class ApprovalCounts:
-    """Of `chosen` tasks so many can be approved as they stand; `left_out`: (tasks, why) of the others.
+    """Of `chosen` tasks so many can be approved as they stand; `approved` are approved by the person already, and
+    `left_out`: (tasks, why) of the others.
 
     Of the clear ones, `taken_back` replace another decision of the person's own, and `left_open` stay in review.
     """
 
     chosen: int
     clear: int
+    approved: int
     left_out: list[tuple[int, str]]
     taken_back: int
     left_open: int
@@ -94,37 +103,59 @@ def approval_counts(user: Any, keys: Sequence[int]) -> ApprovalCounts:
         pk: obstacle_codes(state, revision=current is not None, reference=reference)
         or (["not_yours"] if votes[pk].queue else [])
         for pk, state, current, reference in rows
+        if not votes[pk].is_approved_already
     }
     firsts = Counter(found[0] for found in codes.values() if found)
     clear = [votes[pk] for pk, found in codes.items() if not found]
     return ApprovalCounts(
-        chosen=len(codes),
+        chosen=len(rows),
         clear=len(clear),
+        approved=len(rows) - len(codes),
         left_out=[(firsts[code], words) for code, words in LEFT_OUT.items() if firsts[code]],
         taken_back=sum(one.takes_back for one in clear),
         left_open=sum(bool(one.leaves_open) for one in clear),
     )
 
 
-def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> tuple[uuid.UUID, int, int]:
-    """(the group, tasks decided, tasks left as they were): one that was changed, or may not be approved, is left.
+@dataclass(frozen=True)
+class BulkResult:
+    """What one bulk act did. `left` tasks were changed, or may not be approved, and are as they were; so are those that
+    the person had `approved` already."""
+
+    group: uuid.UUID
+    decided: int
+    left: int
+    approved: int
+
+
+def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> BulkResult:
+    """Decide on many tasks, each as it was seen; what cannot be decided, or need not be approved again, is left.
 
     Raises InputError: the choice itself, or nothing was chosen, or nothing could be decided.
     """
     given, group = checked(ReviewKind.TASK, choice), uuid.uuid4()
     if not seen:
         raise InputError("Choose at least one task.")
+    approved = _find_approved(user, list(seen)) if given.verdict == APPROVE else set()
     done, said = 0, ""
-    for key in sorted(seen):
+    for key in sorted(seen.keys() - approved):
         try:
             decide(user, ReviewKind.TASK, key, given, seen[key], group=group)
         except Refusal as error:
             said = said or str(error)
         else:
             done += 1
+    if len(approved) == len(seen):
+        raise InputError("You approved all of them already.")
     if not done:
         raise InputError(f"None of them could be decided. The first: {said}")
-    return group, done, len(seen) - done
+    return BulkResult(group, done, len(seen) - done - len(approved), len(approved))
+
+
+def _find_approved(user: Any, keys: Sequence[int]) -> set[int]:
+    """Those of some tasks that the person approved as they are now."""
+    current = dict(Task.objects.filter(pk__in=keys).values_list("pk", "current"))
+    return {pk for pk, votes in forecast_votes(user, current).items() if votes.is_approved_already}
 
 
 def states_after(group: uuid.UUID) -> list[tuple[int, str]]:

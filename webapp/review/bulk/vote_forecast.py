@@ -58,6 +58,11 @@ class VoteForecast:
         return self.own is not None and not self.own.approves
 
     @property
+    def is_approved_already(self) -> bool:
+        """Whether the person approved the task as it is, and approving it again would settle nothing more."""
+        return self.own is not None and self.own.approves and self.own.row.adjudicates >= self.adjudicates
+
+    @property
     def against(self) -> list[Vote]:
         """Decisions of other people that are no approval."""
         return [vote for vote in self.others if not vote.approves]
@@ -65,6 +70,7 @@ class VoteForecast:
     @property
     def leaves_open(self) -> str:
         """Why the task is not approved by the approval alone; empty if it is."""
+        leads = "It stays" if self.is_approved_already else "Approving it leads to"
         votes = [vote.row for vote in self.others]
         verdict, disputed = verdict_from(
             [*votes, ReviewDecision(verdict=APPROVE, adjudicates=self.adjudicates)], self.needed
@@ -74,10 +80,10 @@ class VoteForecast:
         if verdict:
             return f"An adjudicator settled it: it stays “{verdict_label(ReviewKind.TASK, verdict)}”."
         if disputed:
-            return "Approving it leads to “in review”: people disagree, and an adjudicator settles it."
+            return f"{leads} “in review”: people disagree, and an adjudicator settles it."
         missing = self.needed - len(votes) - 1
         people = "1 more person has" if missing == 1 else f"{missing} more people have"
-        return f"Approving it leads to “in review”: {people} to decide."
+        return f"{leads} “in review”: {people} to decide."
 
 
 def forecast_votes(user: Any, revisions: dict[int, int | None]) -> dict[int, VoteForecast]:

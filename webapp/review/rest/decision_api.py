@@ -158,11 +158,10 @@ def undo_decision(request: HttpRequest, pk: Id) -> ReviewDecision:
 def create_bulk_decisions(request: HttpRequest, wish: BulkDecisionsIn) -> Any:
     """One decision on many tasks. Of each, `seen` stands as GET /review/task/{pk} says it, in the place of `If-Match`.
 
-    One that was changed since, or may not be approved, is left as it is.
+    One that was changed since, or may not be approved, is left as it is; so is one that the caller approved already.
     """
     seen = {one.task: one.seen for one in wish.tasks}
-    group, decided, left = decide_many(person(request), seen, _choice_of(wish.decision))
-    return 201, {"group": group, "decided": decided, "left": left}
+    return 201, decide_many(person(request), seen, _choice_of(wish.decision))
 
 
 @router.post(

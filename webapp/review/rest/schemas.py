@@ -226,11 +226,13 @@ class BulkDecisionsIn(BodyIn):
 
 
 class BulkDecisionsOut(Schema):
-    """`left` tasks were changed meanwhile or may not be approved, and are as they were."""
+    """`left` tasks were changed meanwhile or may not be approved, and are as they were; `approved` ones, too, since the
+    caller had approved them already."""
 
     group: Annotated[UUID, Field(description="What undoes all of it: POST /review/bulk-decisions/{group}/undo.")]
     decided: int
     left: int
+    approved: int
 
 
 class BulkActOut(Schema):
