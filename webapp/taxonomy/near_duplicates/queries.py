@@ -46,6 +46,8 @@ class ThemeGroup:
     kept: Theme
     members: list[Theme]
     tools: dict[int, ToolComparison] = field(default_factory=dict)
+    next: int | None = None
+    """The kept theme of the group below it."""
 
     @property
     def compared(self) -> list[tuple[Theme, list[Piece], ToolComparison]]:
@@ -79,7 +81,11 @@ def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup
     for theme in kept:
         theme.first_tools = names[theme.pk][:FIRST_TOOLS]
     groups = ((theme, members.get(theme.pk, [])) for theme in kept)
-    return [ThemeGroup(theme, rows, compare_tools(theme, rows, names)) for theme, rows in groups]
+    below = [*(theme.pk for theme in kept[1:]), None]
+    return [
+        ThemeGroup(theme, rows, compare_tools(theme, rows, names), after)
+        for (theme, rows), after in zip(groups, below, strict=True)
+    ]
 
 
 def members_of(kept: Iterable[int], shown: int) -> QuerySet[Theme]:
