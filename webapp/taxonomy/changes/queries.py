@@ -18,6 +18,8 @@ def history(node: int | None = None) -> QuerySet[TreeChange]:
 
 def moved_by_people(kind: str, standing: Mapping[int, int]) -> set[int]:
     """Those of some things, given with the node that each hangs on, that a change hung there and nobody undid."""
+    if not standing:
+        return set()
     changes = TreeChange.objects.filter(node_ids__overlap=sorted(set(standing.values())), undone_by=None)
     found: set[int] = set()
     for change in changes.exclude(kind=ChangeKind.UNDO).only("delta").iterator(chunk_size=50):
