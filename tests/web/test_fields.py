@@ -29,5 +29,5 @@ def test_a_small_number_is_not_shown_as_nothing(value: float, said: str) -> None
 
 @pytest.mark.parametrize("last", ["visible", "shown:40", "plain"])
 def test_a_row_of_names_is_escaped_once(last: str) -> None:
-    page = Template("{{ names|joined:' > '|" + last + " }}")
+    page = Template("{{ names|join_texts:' > '|" + last + " }}")
     assert page.render(Context({"names": ["Travel & Maps", "<i>"]})) == "Travel &amp; Maps &gt; &lt;i&gt;"

@@ -66,7 +66,7 @@ def plain(text: Any) -> str:
 
 
 @register.filter
-def joined(texts: Iterable[Any], separator: str) -> str:
+def join_texts(texts: Iterable[Any], separator: str) -> str:
     """Texts in a row, for the filters above to escape: Django's `join` has escaped them already."""
     return separator.join(map(str, texts))
 
