@@ -8,11 +8,19 @@
     return [...document.querySelectorAll("[data-rows] [data-row]")].filter((row) => row.offsetParent !== null);
   }
 
+  /* The row to begin with: at the part that the address names, else at an end of the list. */
+  function start(list, by) {
+    const part = document.querySelector(":target");
+    const below = part ? list.findIndex((row) => part.contains(row) || part.compareDocumentPosition(row) & Node.DOCUMENT_POSITION_FOLLOWING) : -1;
+    if (below < 0) return by > 0 ? 0 : list.length - 1;
+    return by > 0 ? below : below - 1;
+  }
+
   function move(by) {
     const list = rows();
     if (!list.length) return;
     const at = list.findIndex((row) => row.contains(document.activeElement));
-    const next = list[Math.max(0, Math.min(list.length - 1, at < 0 ? (by > 0 ? 0 : list.length - 1) : at + by))];
+    const next = list[Math.max(0, Math.min(list.length - 1, at < 0 ? start(list, by) : at + by))];
     const link = next.querySelector("[data-row-link]") || next.querySelector("a, button") || next;
     link.focus();
     next.scrollIntoView({ block: "nearest" });

@@ -7,6 +7,7 @@
    - Nothing is sent twice: a form whose answer never came says that it may have arrived.
 
    data-held="serial" names a field: what was typed on another value of it is offered, not put in.
+   data-held-page names the form's own page: after a refusal a reload asks for that, not for what was refused once more.
    data-held-apart on a button, or around it: a script takes what it sends as it is pressed; it is held only while the browser is
    offline.
    data-held-value on a hidden field keeps its value too. "held:restored" on a form tells scripts to show such values;
@@ -317,7 +318,14 @@
     const form = [...document.querySelectorAll("form[data-held]")].find((one) => keyFor(one) === sent?.key);
     if (form) restore(form, true);
   });
-  document.addEventListener("DOMContentLoaded", () => { removeOld(); begin(settle()); });
+  /* The answer to a refused submit stands at the address that was sent to: a reload would send the refused values again,
+     over what was typed since. */
+  function nameOwnPage() {
+    const form = document.querySelector("form[data-held-page]");
+    if (form && document.body.dataset.method === "POST") window.history.replaceState(window.history.state, "", form.getAttribute("data-held-page"));
+  }
+
+  document.addEventListener("DOMContentLoaded", () => { removeOld(); nameOwnPage(); begin(settle()); });
   document.addEventListener("htmx:afterSettle", () => begin());
   window.envarium.held = { begin };
 })();

@@ -7,6 +7,11 @@
   const { keys } = window.envarium;
   const { state, rows } = replay;
 
+  /* What a key found nothing of holds for the step that is shown. */
+  let told = null;
+  function tell(words) { told = window.envarium.flash(words, ""); }
+  document.getElementById("desk").addEventListener("replay:going", () => told?.remove());
+
   function next(by, wanted) {
     const list = rows.filter((row) => wanted(row) && (by > 0 ? row.step > state.step : row.step < state.step));
     return by > 0 ? list[0] : list[list.length - 1];
@@ -16,7 +21,7 @@
     return () => {
       const row = next(by, wanted);
       if (row) (moves ? replay.walk : replay.go)(row.step);
-      else window.envarium.flash(`There is no ${what} ${by > 0 ? "after" : "before"} this step.`, "");
+      else tell(`There is no ${what} ${by > 0 ? "after" : "before"} this step.`);
     };
   }
 
@@ -42,17 +47,17 @@
   add("r", "Fold or open the reasoning", () => {
     const details = document.querySelector("[data-remember=reasoning]");
     if (details) details.open = !details.open;
-    else window.envarium.flash("This step has no reasoning.", "");
+    else tell("This step has no reasoning.");
   });
   add("o", "Fold or open what came before this step", () => {
     const details = document.querySelector("[data-remember=before]");
     if (details) details.open = !details.open;
-    else window.envarium.flash("No call or message came before this step.", "");
+    else tell("No call or message came before this step.");
   });
 
   function hit(by) {
     const hits = [...document.querySelectorAll("#hits [data-step]")];
-    if (!hits.length) { window.envarium.flash("Search first: / opens the search.", ""); return; }
+    if (!hits.length) { tell("Search first: / opens the search."); return; }
     const at = hits.indexOf(document.activeElement);
     const here = at >= 0 ? at : hits.findIndex((link) => Number(link.dataset.step) >= state.step) - (by > 0 ? 1 : 0);
     const link = hits[(here + by + hits.length) % hits.length];

@@ -198,6 +198,9 @@ def test_labels_are_found_sorted_and_grouped_by_keys_and_the_rest_is_left_alone(
     expect(page.locator("[data-label]:has(:checked)")).to_have_count(2)
     ann.press("k", "Enter")
     expect(page.locator(".group h3")).to_have_count(2)
+    page.fill("#group-name", "x" * 200)
+    expect(page.locator("#group-name + .length-said")).to_have_text("200 of 200 characters")
+    page.fill("#group-name", "")
     assert faults(page, "merge desk with groups") == []
     with page.expect_navigation():
         ann.press("Control+Enter")

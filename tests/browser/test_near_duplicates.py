@@ -72,7 +72,7 @@ def test_decisions_by_keyboard(live_site: str, chromium: Browser) -> None:
             break
         page.keyboard.press("Tab")
     page.keyboard.press("Enter")
-    page.wait_for_selector("text=It can be undone below")
+    page.wait_for_selector("text=It can be undone under Near-duplicates")
     assert folds() == {"1": "2", "4": "5"}
     page.locator("#decisions button").first.focus()
     page.keyboard.press("Enter")
@@ -92,6 +92,9 @@ def test_a_theme_is_kept_apart_and_folded_by_keyboard(live_site: str, chromium: 
     page.keyboard.press("a")
     page.wait_for_selector("text=apart from")
     assert len(folds()) == len(GROUPED) - 1
+    assert page.url.endswith(f"?q=town#group-{theme(2).pk}"), "the search and the group are the same afterwards"
+    page.keyboard.press("j")
+    assert page.evaluate("document.activeElement.closest('.group').id") == f"group-{theme(2).pk}"
     page.goto(f"/taxonomy/themes/{theme(6).pk}/")
     page.wait_for_selector("#neighbours .nearest")
     page.keyboard.press("w")

@@ -75,18 +75,18 @@ def test_steps_are_ticked_by_what_the_person_did() -> None:
 def test_they_are_put_away_by_one_person_and_shown_again(monkeypatch: pytest.MonkeyPatch) -> None:
     (_, ada), (_, bob) = signed("operator"), signed("viewer")
     assert ada.post("/first-steps/", {"hidden": "1"}).headers["Location"] == "/"
-    assert "Put away" not in flat(ada.get("/"))
+    assert "Dismiss" not in flat(ada.get("/"))
     assert "Show the first steps" in flat(ada.get("/"))
-    assert "Put away" in flat(bob.get("/"))
+    assert "Dismiss" in flat(bob.get("/"))
     ada.post("/first-steps/", {"hidden": "0"})
-    assert "Put away" in flat(ada.get("/"))
+    assert "Dismiss" in flat(ada.get("/"))
     opened = ada.get("/first-steps/", HTTP_ACCEPT="text/html")
     assert opened.status_code == 405
     assert "Go back to the page that you came from" in flat(opened)
     assert opened.headers["Allow"] == "POST"
     every = [offer.__class__(**{**vars(offer), "done_by": lambda user: User.objects.all()}) for offer in OFFERS]
     monkeypatch.setattr("webapp.pages.first_steps.OFFERS", every)
-    assert "Put away" not in flat(ada.get("/")), "gone once all is done"
+    assert "Dismiss" not in flat(ada.get("/")), "gone once all is done"
 
 
 def test_every_step_leads_to_a_page() -> None:
@@ -149,7 +149,7 @@ def test_an_annotators_home_leads_with_their_next_item(django_assert_max_num_que
     _, operator = signed("operator")
     theirs = markup(operator.get("/"))
     assert "Begin with" not in theirs
-    assert theirs.index("First steps") < theirs.index("Waits for you")
+    assert theirs.index("First steps") < theirs.index("Waiting for you")
 
 
 def test_what_was_sent_and_what_is_to_label_come_next_too() -> None:

@@ -1,10 +1,11 @@
-"""JSON whose order and odd characters survive PostgreSQL, and numbers as pages show them."""
+"""JSON whose order and odd characters survive PostgreSQL, and numbers and names as pages show them."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
+from django.template import Context, Template
 
 from tests.fixtures import runs_seed
 from webapp.runs.models import TrainingJob
@@ -24,3 +25,9 @@ def test_a_document_comes_back_as_it_was(value: Any) -> None:
 )
 def test_a_small_number_is_not_shown_as_nothing(value: float, said: str) -> None:
     assert number(value) == said
+
+
+@pytest.mark.parametrize("last", ["visible", "shown:40", "plain"])
+def test_a_row_of_names_is_escaped_once(last: str) -> None:
+    page = Template("{{ names|join_texts:' > '|" + last + " }}")
+    assert page.render(Context({"names": ["Travel & Maps", "<i>"]})) == "Travel &amp; Maps &gt; &lt;i&gt;"

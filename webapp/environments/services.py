@@ -18,6 +18,7 @@ from webapp.content_store import Saved, content_hash
 from webapp.environments import totals
 from webapp.environments.models import Environment, Finding, Tool, Version
 from webapp.environments.program_measures import measures
+from webapp.taxonomy.changes.queries import moved_by_people
 from webapp.taxonomy.labels import path_of_category
 from webapp.taxonomy.services import place
 
@@ -154,7 +155,7 @@ def _make_current(environment: Environment, version: Version, record: Environmen
         environment.current_by = chosen_by
     environment.name = record.name[:300]
     environment.summary = record.summary
-    if environment.node_id is None or environment.category != record.category:
+    if environment.node_id is None or (environment.category != record.category and not _is_moved(environment)):
         path = path_of_category(record.category)
         environment.node_id = place([path])[path]
     environment.category = record.category
@@ -162,6 +163,11 @@ def _make_current(environment: Environment, version: Version, record: Environmen
     environment.finding_count = version.findings.count()
     environment.scenario_count = version.scenarios.count()
     environment.save()
+
+
+def _is_moved(environment: Environment) -> bool:
+    """Whether people hung it where it hangs: then a new category leaves it there."""
+    return bool(moved_by_people("environments", {environment.pk: environment.node_id or 0}))
 
 
 def program_of(version: Version) -> Program:

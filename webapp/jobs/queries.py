@@ -16,6 +16,7 @@ LOG_UP_TO = 500
 ROWS_UP_TO = 500
 READ = ("records", "lines", "total", "read", "bytes", "asked")
 """Numbers of a result that say what was looked at or asked, not what came of it."""
+COLUMN_WORDS = {"beside": "stored beside human work", "kept": "stored beside it before"}
 NOT_LISTED = ("payload", "result", "error")
 
 
@@ -120,7 +121,7 @@ def summary(parts: dict[str, dict[str, Any]]) -> tuple[str, list[str], list[list
         ]
         for key, part in parts.items()
     ]
-    return "records", ["", *map(spoken, columns)], rows, 0
+    return "records", ["", *(COLUMN_WORDS.get(name, spoken(name)) for name in columns)], rows, 0
 
 
 def jobs(state: str, subject: str = "") -> QuerySet[Job]:

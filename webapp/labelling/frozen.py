@@ -15,6 +15,7 @@ from webapp.environments.models import Environment, Tool
 from webapp.labelling.models import LabelItem, LabelSession, PlacedKind
 from webapp.taxonomy import queries as tree_queries
 from webapp.taxonomy.models import Node, Theme, ThemeTool
+from webapp.templatetags.show import cut
 
 MOST_NODES = 5_000
 MOST_ITEMS = 2_000
@@ -100,7 +101,7 @@ def item_texts(items: Iterable[LabelItem]) -> dict[int, str]:
     Items are listed without their content; a page reads that of the few it shows.
     """
     rows = LabelItem.objects.filter(pk__in=[item.pk for item in items]).values_list("pk", "content")
-    return {pk: _describe_content(content)[:DESCRIBED_CHARS] for pk, content in rows}
+    return {pk: cut(_describe_content(content), DESCRIBED_CHARS) for pk, content in rows}
 
 
 def _describe_content(content: dict[str, Any]) -> str:

@@ -15,6 +15,7 @@ from synthesis.formats.mcp import themes
 from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean
 from webapp.content_store import content_hash
+from webapp.taxonomy.changes.queries import moved_by_people
 from webapp.taxonomy.labels import path_of_theme
 from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
 from webapp.taxonomy.services import SOURCE, TREE_LOCK, count, lock, place
@@ -75,7 +76,7 @@ def save_themes(
 ) -> None:
     """Store themes of different keys with their tools, hang them into the tree and count them there.
 
-    A known one whose labels are the same stays where it hangs: people may have moved it.
+    A known one whose labels are the same, or that people moved, stays where it hangs.
     """
     if not records:
         return
@@ -88,7 +89,10 @@ def save_themes(
         record for record in records if record.key not in known or known[record.key].content_hash != digests[record.key]
     ]
     paths = {record.key: path_of_theme(record.primary, record.secondary, record.custom) for record in fresh}
-    stay = {row.key: row.node_id for record in fresh if (row := known.get(record.key)) and _labelled_alike(record, row)}
+    again = [(record, known[record.key]) for record in fresh if record.key in known]
+    relabelled = {row.pk: row.node_id for record, row in again if not _labelled_alike(record, row)}
+    moving = relabelled.keys() - moved_by_people("themes", relabelled)
+    stay = {row.key: row.node_id for _, row in again if row.pk not in moving}
     placed = place({path for key, path in paths.items() if key not in stay})
     nodes = {key: placed[path] for key, path in paths.items() if key not in stay} | stay
     changes: dict[int, Counter[str]] = {}

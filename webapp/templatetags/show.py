@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
 from html import escape as html_escape
@@ -63,6 +63,12 @@ def visible(text: Any) -> SafeString:
 def plain(text: Any) -> str:
     """The same without markup, for titles and attributes (autoescape still applies)."""
     return HIDDEN.sub(escaped_name, "" if text is None else str(text))
+
+
+@register.filter
+def join_texts(texts: Iterable[Any], separator: str) -> str:
+    """Texts in a row, for the filters above to escape: Django's `join` has escaped them already."""
+    return separator.join(map(str, texts))
 
 
 @register.filter

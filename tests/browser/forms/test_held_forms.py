@@ -84,6 +84,11 @@ def test_a_placing_and_a_grouping_wait_for_the_server(live_site: str, chromium: 
     with page.expect_navigation():
         page.keyboard.press("n")
     page.wait_for_load_state()
+    desk = page.url
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")  # refused, without a node
+    page.wait_for_load_state()
+    assert page.url == desk, "a reload would send the refused values once more, over the draft"
     context.set_offline(True)
     page.get_by_role("treeitem", name="Ticketing").last.locator("button.name").first.click()
     expect(page.locator("#chosen-path [data-name]")).to_have_text("Ticketing")
@@ -117,7 +122,7 @@ def test_a_placing_and_a_grouping_wait_for_the_server(live_site: str, chromium: 
     expect(page.locator(".held-said")).to_contain_text(AWAY)
     context.set_offline(False)
     page.wait_for_selector("[data-drop='Sharing'] >> text=Clubs")
-    assert not complaints
+    assert not [words for words in complaints if "status of 422" not in words]
     context.close()
 
 

@@ -60,10 +60,13 @@ def test_what_people_moved_stays_when_the_same_thing_comes_in_anew() -> None:
     assert environment("e1", "Money", "Other words.").node_id == node("own desk").pk
     theme.refresh_from_db()
     assert (theme.description, theme.node.name) == ("Other words.", "Own theme")
-    assert environment("e1", "Gaming", "Another category.").node_id == node("gaming").pk
-    import_servers(entries(server(5, primary_label="Gaming", overview="Other labels.")))
+    assert environment("e1", "Gaming", "Another category.").node_id == node("own desk").pk
+    assert environment("e2", "Gaming", "Another category.").node_id == node("gaming").pk, "nobody moved this one"
+    others = {"primary_label": "Gaming", "overview": "Other labels."}
+    import_servers(entries(server(5, **others), server(4, **others)))
     theme.refresh_from_db()
-    assert theme.node.path.startswith("gaming")
+    assert theme.node.name == "Own theme"
+    assert Theme.objects.get(key="4").node.path.startswith("gaming"), "nobody moved this one"
     assert recount_nodes() == []
 
 

@@ -8,6 +8,8 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.http import url_has_allowed_host_and_scheme
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import InputError
@@ -112,32 +114,42 @@ def group(request: HttpRequest) -> HttpResponse:
 @require_POST
 def keep_apart(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(Theme, pk=pk)
-    return decided(request, lambda: services.keep_apart(pk, request.user))
+    return _answer_decision(request, lambda: services.keep_apart(pk, request.user))
 
 
 @access("review")
 @require_POST
 def choose(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(Theme, pk=pk)
-    return decided(request, lambda: services.choose(pk, request.user))
+    return _answer_decision(request, lambda: services.choose(pk, request.user), pk)
 
 
 @access("review")
 @require_POST
 def undo(request: HttpRequest, pk: int) -> HttpResponse:
     get_object_or_404(Decision, pk=pk)
-    return decided(request, lambda: services.undo(pk, request.user))
+    return _answer_decision(request, lambda: services.undo(pk, request.user))
 
 
-def decided(request: HttpRequest, act: Callable[[], Decision]) -> HttpResponse:
-    """Back to where the person was, with what was decided and that it can be undone."""
+def _answer_decision(request: HttpRequest, act: Callable[[], Decision], kept: int = 0) -> HttpResponse:
+    """Decide, and return to the page and the group that the decision came from; if that group is gone, to the next.
+
+    `kept` is the theme that the group is named after from now on.
+    """
     try:
         made = act()
     except InputError as error:
         messages.error(request, str(error))
     else:
-        messages.success(request, f"{made.words}. It can be undone below.")
-    return redirect("taxonomy:duplicates")
+        messages.success(request, f"{made.words}. It can be undone under Near-duplicates, Decisions.")
+    params = Params(request.POST)
+    back = params.text("back", 2_000)
+    if not url_has_allowed_host_and_scheme(back, None):
+        back = reverse("taxonomy:duplicates")
+    groups = [kept, params.id("group"), params.id("next")]
+    there = set(Theme.objects.filter(pk__in=[pk for pk in groups if pk], duplicates__gt=0).values_list("pk", flat=True))
+    group = next((pk for pk in groups if pk in there), None)
+    return redirect(f"{back}#group-{group}" if group else back)
 
 
 @access("read")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from django.db.models import Count, F, Q, QuerySet, Window
 from django.db.models.functions import RowNumber
@@ -46,6 +47,8 @@ class ThemeGroup:
     kept: Theme
     members: list[Theme]
     tools: dict[int, ToolComparison] = field(default_factory=dict)
+    next: int | None = None
+    """The kept theme of the group below it."""
 
     @property
     def compared(self) -> list[tuple[Theme, list[Piece], ToolComparison]]:
@@ -79,7 +82,8 @@ def with_members(kept: Sequence[Theme], shown: int = MEMBERS) -> list[ThemeGroup
     for theme in kept:
         theme.first_tools = names[theme.pk][:FIRST_TOOLS]
     groups = ((theme, members.get(theme.pk, [])) for theme in kept)
-    return [ThemeGroup(theme, rows, compare_tools(theme, rows, names)) for theme, rows in groups]
+    below = {theme.pk: after.pk for theme, after in pairwise(kept)}
+    return [ThemeGroup(theme, rows, compare_tools(theme, rows, names), below.get(theme.pk)) for theme, rows in groups]
 
 
 def members_of(kept: Iterable[int], shown: int) -> QuerySet[Theme]:
