@@ -69,6 +69,20 @@ class Person:
         self.page.wait_for_selector(f"[data-drop='{name}'] >> text={labels[-1]}")
 
 
+def opens_below_heading(page: Page) -> bool:
+    """Whether "Close round" asks below its button, whole and in sight, while the heading stays as it is."""
+    places = (
+        "() => ['.head', '.head summary', '.head details form'].map(one => document.querySelector(one)"
+        ".getBoundingClientRect().toJSON())"
+    )
+    head = page.evaluate(places)[0]
+    page.get_by_text("Close round 1").press("Enter")
+    head_then, button, form = page.evaluate(places)
+    page.keyboard.press("Escape")
+    in_sight = form["left"] >= 0 and form["right"] <= page.viewport_size["width"]  # type: ignore[index]
+    return head == head_then and form["top"] >= button["bottom"] and in_sight
+
+
 @pytest.fixture
 def team(live_site: str, chromium: Browser) -> Any:
     users = seed.people("adjudicator", "annotator", "annotator", "annotator")
@@ -104,6 +118,9 @@ def test_three_people_place_one_leaves_and_an_adjudicator_settles(team: list[Per
     ann.page.goto(f"/taxonomy/sessions/held/{left.pk}/")
     assert ann.page.locator("#label-comment").input_value() == "Half a thought"
     judge.page.goto(f"/taxonomy/sessions/{session.pk}/")
+    for width in (400, 1440):
+        judge.page.set_viewport_size({"width": width, "height": 900})
+        assert opens_below_heading(judge.page), f"at {width} px"
     judge.page.get_by_text("Close round 1").press("Enter")
     judge.page.get_by_role("button", name="Close it now").press("Enter")
     judge.page.wait_for_selector("text=Its labels can be seen now")
