@@ -114,9 +114,9 @@ def test_no_page_has_a_field_that_cuts_and_every_form_keeps_a_text_that_is_too_l
         for form in forms.searches:
             action = urljoin(url, form.action or url)
             for field_name, most in form.limits.items():
-                if (route := (route_of(action), field_name)) not in sent:
-                    sent.add(route)
-                    searched.add(route)
+                if (search := (route_of(action), field_name)) not in sent:
+                    sent.add(search)
+                    searched.add(search)
                     answer = browser.get(action, {field_name: "x" * (most + 1)})
                     faults += find_faults(answer, f"{action} {field_name}", "x" * (most + 1), most)
     assert len(sent - searched) > 10, sent
