@@ -188,7 +188,7 @@ def reference(site: str) -> Reference:
 @require_safe
 def page(request: HttpRequest) -> HttpResponse:
     """The whole reference, or what `?q=` finds in it."""
-    text = Params(request.GET).text("q", strip=True)
+    text = Params(request.GET).search_text("q")
     whole = reference(request.build_absolute_uri("/").rstrip("/"))
     context = {
         "reference": whole.found(text) if text else whole,

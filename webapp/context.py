@@ -8,7 +8,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import reverse
 
-from webapp.accounts.access import SCOPES, Scope
+from webapp.accounts.access import POWERS, SCOPES, Scope
 from webapp.colour_schemes import COLOUR_SCHEMES
 from webapp.disk import disk
 
@@ -58,6 +58,12 @@ def rail_of(role: str) -> tuple[tuple[str, str, str], ...]:
     return tuple((key, label, reverse(name)) for key, label, name, scope in RAIL if scope in scopes)
 
 
+@cache
+def powers_of(role: str) -> frozenset[str]:
+    """What a role may do beyond its scopes, by the names of `POWERS`."""
+    return frozenset(name for name, (roles, _) in POWERS.items() if role in roles)
+
+
 def house(request: HttpRequest) -> dict[str, Any]:
     role = getattr(request.user, "role", "") if getattr(request, "user", None) else ""
     scopes = SCOPES.get(role, frozenset())
@@ -68,6 +74,7 @@ def house(request: HttpRequest) -> dict[str, Any]:
         "rail": rail_of(role),
         "rail_key": key,
         "scopes": scopes,
+        "powers": powers_of(role),
         "disk": disk(),
         "theme": theme if theme in COLOUR_SCHEMES else "auto",
     }

@@ -43,11 +43,11 @@ class NotFound(Refusal):
 
 
 class TextTooLong(Refusal):
-    """A text of a form is longer than what is stored of it. It is refused whole, and never cut."""
+    """A text of a form is longer than what is stored of it, or searched for. It is refused whole, and never cut."""
 
-    def __init__(self, name: str, count: int, most: int) -> None:
+    def __init__(self, name: str, count: int, most: int, left: str = "Nothing was stored.") -> None:
         words = f"This text has {count:,} characters, and {most:,} are allowed. Shorten it by {count - most:,}."
-        super().__init__(f"{words} Nothing was stored.", facts={"name": name, "count": count, "most": most})
+        super().__init__(f"{words} {left}", facts={"name": name, "count": count, "most": most})
 
 
 class Conflict(Refusal):

@@ -1,7 +1,7 @@
 """Reader of query parameters: bounded texts, choices, numbers, flags and ids out of an address or a form.
 
 What a parameter cannot mean is left out, never an error, and `unreadable` names it for pages that say so. Only a text
-that is to be stored whole (`whole_text`) is refused if it is too long.
+that is to be stored whole (`whole_text`), or searched for (`search_text`), is refused if it is too long.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ MOST_DIGITS = len(str(LARGEST_ID))
 LARGEST_FLOAT = 2.0**53
 MOST_TEXT = 1 << 23
 """All that a request may carry: for what a person wrote, which is refused and shown again where it is too long."""
+MOST_SEARCHED = 200
 MOST_PICKS = 200
 """So many ticked rows an address takes."""
 NAMES_READ = "_names_read"
@@ -54,6 +55,13 @@ class Params:
         count = len(value.replace("\r\n", "\n"))
         if count > most:
             raise TextTooLong(name, count, most)
+        return value
+
+    def search_text(self, name: str, most: int = MOST_SEARCHED) -> str:
+        """A text that is searched for, without spaces around it. Raises TextTooLong: a part of it finds other rows."""
+        value = self.text(name, MOST_TEXT, strip=True)
+        if len(value) > most:
+            raise TextTooLong(name, len(value), most, "Nothing was searched for.")
         return value
 
     def texts(self, name: str, most: int = 200) -> list[str]:

@@ -15,7 +15,7 @@
   const canOpen = (item) => item.hasAttribute("aria-expanded");
   const parentOf = (item) => item.parentElement.closest("[role=treeitem]");
   const nameOf = (item) => (item.querySelector(":scope > .node > .name") || item).textContent.trim();
-  const childrenUrl = (pk) => tree.dataset.children.replace("/0/", `/${pk}/`);
+  const childrenUrl = (pk, start = 0) => `${tree.dataset.children.replace("/0/", `/${pk}/`)}?start=${start}&sort=${tree.dataset.sort || ""}`;
 
   /* Only the item itself is a stop: its links stay for the mouse. */
   function settle(part) {
@@ -37,6 +37,11 @@
       const open = [...tree.querySelectorAll("[aria-expanded=true]")].map((item) => item.dataset.node);
       if (open.length) url.searchParams.set("open", open.join(",")); else url.searchParams.delete("open");
       url.searchParams.delete("at");
+      for (const link of document.querySelectorAll(".tree-head a.sort")) {
+        const sorted = new URL(link.href);
+        if (open.length) sorted.searchParams.set("open", open.join(",")); else sorted.searchParams.delete("open");
+        link.href = sorted.href;
+      }
     }
     window.history.replaceState(null, "", `${url.pathname}${url.search.replaceAll("%2C", ",")}${place ? `#${place}` : ""}`);
   }
@@ -96,7 +101,7 @@
     const pk = row.dataset.rest;
     const start = row.dataset.start;
     try {
-      const part = await fetched(`${childrenUrl(pk)}?start=${start}`);
+      const part = await fetched(childrenUrl(pk, start));
       const first = part.querySelector("[role=treeitem]");
       settle(part);
       row.replaceWith(part);

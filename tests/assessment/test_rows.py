@@ -138,6 +138,10 @@ def test_the_calls_that_failed_before_a_repair_are_seen_with_what_it_changed(pag
     assert "return 1" in shown
     assert "return 2" in shown
     assert page.get(f"/environments/assessments/{row.pk}/repairs/1/").status_code == 404
+    versions = body(page, f"/environments/{row.version.environment_id}/?tab=versions")
+    assert "Its program was changed while it was made, before it was stored" in versions
+    assert f'href="{url}"' in versions
+    assert f"was repaired: {rate.failed} call" in versions
 
 
 def test_the_cases_of_a_version_run_on_the_next_one_and_stay(

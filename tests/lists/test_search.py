@@ -136,7 +136,7 @@ def test_a_task_is_found_by_its_whole_title_however_many_hold_its_words(
     assert len({hit.url for hit in hits}) == len(hits) == 3
 
 
-@pytest.mark.parametrize("text", ["%", "_", "\\", "' OR 1=1 --", "\x00abc", "a" * 5_000, "%%%%%%", "\u202eabc"])
+@pytest.mark.parametrize("text", ["%", "_", "\\", "' OR 1=1 --", "\x00abc", "a" * 100, "%%%%%%", "\u202eabc"])
 def test_odd_queries_are_only_text(text: str, client: Client, ada: User) -> None:
     client.force_login(ada)
     replay_seed.make(replay_seed.ordinary())

@@ -90,6 +90,9 @@ def test_filters_narrow_the_pictures_and_their_lists(tasks: dict[str, Task], pag
     assert failures is not None
     assert [(bar.name, bar.count) for bar in failures.bars] == [("guard", 1)], "the truncated one is older"
     assert count_rows(page, failures.bars[0].url) == 1
+    listed = flat(page.get("/trajectories/?failure=guard"))
+    assert '<option value="guard" selected>something was broken that had to stay</option>' in listed
+    assert count_rows(page, "/trajectories/?failure=none") == 0, "what did not fail needs no reason"
     assert group_tasks(AttemptScope(environment=tasks["b"].environment_id)).tasks == 1  # type: ignore[union-attr]
     url = f"{PAGES[0]}?environment={tasks['a'].environment_id}&policy=llama&days=30"
     form = page.get(url).context["filter_form"]

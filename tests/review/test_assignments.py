@@ -21,7 +21,7 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.review import assignments, queues, transfers
 from webapp.review.assignments import pull_next
 from webapp.review.decisions import DecisionChoice, decide
-from webapp.review.forms import SendForm
+from webapp.review.forms import QueueForm, SendForm
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewItemState, ReviewQueue
 from webapp.review.queue_fill import fill
 from webapp.review.task_gate import task_tag
@@ -188,6 +188,11 @@ def test_what_is_sent_to_a_person_is_theirs_alone() -> None:
     offered = {name for _, name in SendForm(queue, ann).fields["to"].choices}
     assert {bob.username, eve.username} <= offered, "people"
     assert not {program.username, ann.username, viewer.username} & offered, "no program, not oneself"
+    listed = {name for name, _ in QueueForm("task").fields["members"].choices}
+    assert listed == {person.username for person in (ann, bob, eve, maker)}
+    queue.members.add(program)
+    assert program.username in dict(QueueForm("task", queue=queue).fields["members"].choices), "chosen before"
+    queue.members.clear()
     transfers.send(ann, row.pk, bob, "You know this desk.")
     assert pull_next(eve, queue) is None
     assert pull_next(ann, queue) is None

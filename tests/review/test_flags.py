@@ -78,7 +78,7 @@ def test_a_flag_of_a_person_and_a_rule_stand_in_one_queue_that_is_made_by_its_fo
     Trajectory.objects.filter(pk=differs.pk).update(replay="diverged")
     client = client_of(maker)
     form = {
-        "name": "Flagged", "query": "/trajectories/?outcome=failed&flagged=1", "order": "newest", "overlap": 1,
+        "name": "Flagged", "outcome": "failed", "order": "newest", "overlap": 1,
         "lease_minutes": 10, "gold_share": 0, "flags": ["person", "reward_differs"],
     }  # fmt: skip
     assert client.post("/review/new/trajectory/", form).status_code == 302
@@ -88,7 +88,7 @@ def test_a_flag_of_a_person_and_a_rule_stand_in_one_queue_that_is_made_by_its_fo
         (flagged.pk, f"{ann}: Odd answer."), (differs.pk, "its reward is not the recorded one"),
     }  # fmt: skip
     page = client.get(f"/review/{queue.pk}/edit/").content.decode()
-    assert 'value="outcome=failed"' in page
+    assert '<option value="failed" selected>' in page
     assert len(re.findall(r'name="flags"[^>]*checked', page)) == 2
     assert flags_of(QueryDict("rule=nonsense&rule=judged&rule=judged")) == ("judged",)
 
@@ -97,7 +97,7 @@ def test_the_second_of_two_who_change_a_queue_sees_what_the_first_did() -> None:
     maker, other = seed.people("operator", "researcher")
     queue = seed.queue(maker, "Tasks")
     address = f"/review/{queue.pk}/edit/"
-    form = {"name": "Tasks", "query": "", "order": "newest", "overlap": 2, "lease_minutes": 10, "gold_share": 0}
+    form = {"name": "Tasks", "order": "newest", "overlap": 2, "lease_minutes": 10, "gold_share": 0}
 
     def seen(page: str) -> str:
         return unescape(page.split('name="seen" value="')[1].split('"')[0])

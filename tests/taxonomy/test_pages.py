@@ -17,6 +17,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.markup import flat
 from tests.taxonomy.samples import entries, environment, server
 from webapp.jobs.models import Job, JobState
+from webapp.labelling.models import LabelItem
 from webapp.pages.models import Visit
 from webapp.scenarios.models import Task
 from webapp.taxonomy.importer import import_servers
@@ -84,6 +85,59 @@ def test_the_search_shows_matches_below_what_they_belong_to(page: Client) -> Non
     assert "Storm radar" in html
     assert "Nothing found" in body(page, "/taxonomy/?q=no such label")
     body(page, "/taxonomy/?q=%00%25_'")
+    assert "201 characters, and 200 are allowed" in body(page, f"/taxonomy/?q={'x' * 201}", 422)
+
+
+@pytest.mark.django_db
+def test_a_name_in_several_places_says_so_and_leads_to_putting_them_together(client: Client) -> None:
+    client.force_login(pages_seed.person("operator"))
+    crossing = server(3, primary_label="API Integration", secondary_labels=["Weather"], custom_label="A & B")
+    import_servers(entries(server(1), server(2), crossing, server(4, primary_label="Gaming", custom_label=EVIL[:90])))
+    upper, lower = Node.objects.filter(name="Weather").order_by("level")
+    html = body(client, "/taxonomy/?q=weather")
+    assert "<b>Weather</b> stands in 2 places, with 3 themes in all" in html
+    assert "API Integration \u203a Weather \u203a A &amp; B" in body(client, "/taxonomy/?q=Forecast 3")
+    assert "both above and below \u201cAPI Integration\u201d" in html
+    merge = f"/taxonomy/{lower.pk}/change/merge/?to={upper.pk}"
+    session = f"/taxonomy/sessions/new/merge/?labels={upper.pk}&labels={lower.pk}"
+    for url in ("/taxonomy/?q=weather", f"/taxonomy/{lower.pk}/", "/taxonomy/names/", "/taxonomy/names/?sort=-name"):
+        html = body(client, url)
+        assert merge in html, url
+        assert session.replace("&", "&amp;") in html, url
+        assert "API Integration \u203a Weather" in html
+        assert "&amp;amp;" not in html
+    assert "stands in" not in body(client, f"/taxonomy/{Node.objects.get(path='gaming').pk}/")
+    assert f'value="{upper.pk}" checked' in body(client, merge)
+    assert body(client, session).count('name="labels"') == 2
+    given = {"name": "Weather", "overlap": "1", "lease_minutes": "60"}
+    assert client.post(session, given | {"labels": [upper.pk]}).status_code == 422
+    assert client.post(session, given | {"labels": [upper.pk, lower.pk]}).status_code == 302
+    asked = [(one["id"], one["parent_name"]) for one in LabelItem.objects.get().content["labels"]]
+    assert asked == [(upper.pk, "first level"), (lower.pk, "API Integration")]
+    body(client, "/taxonomy/names/")  # with the message of the session
+    before = queries(client, "/taxonomy/names/")
+    import_servers(entries(*(server(10 + n, primary_label=f"Label {n}", custom_label="Tides") for n in range(60))))
+    assert queries(client, "/taxonomy/names/?start=0") == before, "however many places there are"
+    assert "Tides" in body(client, "/taxonomy/names/?sort=-themes")
+
+
+def test_labels_of_one_parent_stand_by_what_a_head_says(page: Client) -> None:
+    others = (server(3, primary_label="Gaming"), server(4, primary_label="Others"), server(5, custom_label="Tides"))
+    import_servers(entries(server(1), server(2), *others))
+    weather = Node.objects.get(path="weather")
+    assert [name for name, _ in items(body(page, "/taxonomy/"))] == ["Gaming", "Weather", "Others"]
+    html = body(page, f"/taxonomy/?sort=-themes&open={weather.pk}")
+    assert [name for name, one in items(html) if one["aria-level"] == "1"] == ["Weather", "Gaming", "Others"]
+    assert f'href="/taxonomy/?sort=themes&amp;open={weather.pk}"' in html, "the head turns it round"
+    assert f'href="?sort=-themes&amp;open=#n{weather.pk}"' in html, "opening keeps it"
+    assert [name for name, _ in items(body(page, "/taxonomy/?sort=-name"))] == ["Weather", "Gaming", "Others"]
+    for order in ("environments", "-tasks", "rate", "-rate", "nonsense"):
+        assert len(items(body(page, f"/taxonomy/?sort={order}"))) == 3, order
+    middle = Node.objects.get(path="weather \u203a api integration")
+    for order, below in (("-themes", ["Storm Warnings", "Tides"]), ("themes", ["Tides", "Storm Warnings"])):
+        assert [name for name, _ in items(body(page, f"/taxonomy/{middle.pk}/children?sort={order}"))] == below
+        opened = items(body(page, f"/taxonomy/?sort={order}&open={weather.pk},{middle.pk}"))
+        assert [name for name, one in opened if one["aria-level"] == "3"] == below
 
 
 def test_a_node_shows_its_themes_its_environments_and_its_labels(page: Client) -> None:

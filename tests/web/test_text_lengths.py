@@ -1,4 +1,7 @@
-"""No form cuts a text: none has `maxlength`, and each answers a text that is too long with its lengths and the text."""
+"""No form cuts a text: none has `maxlength`, and each answers a text that is too long with its lengths and the text.
+
+So do the fields that search: a part of a text finds something else.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +34,13 @@ class Form:
 
 
 class Forms(HTMLParser):
-    """The forms of a page that send text by POST, and the fields that would cut a text."""
+    """The forms of a page that send text by POST, those that search, and the fields that would cut a text."""
 
     def __init__(self) -> None:
         super().__init__()
         self.found: list[Form] = []
+        self.searches: list[Form] = []
+        self.searching: Form | None = None
         self.open: Form | None = None
         self.cutting: list[str] = []
         self.text: list[str] | None = None
@@ -55,6 +60,10 @@ class Forms(HTMLParser):
             is_post = attrs.get("method", "").lower() == "post"
             self.open = Form(attrs.get("action", "")) if is_post else None
             self.found += [self.open] if self.open is not None else []
+            self.searching = None if is_post else Form(attrs.get("action", ""))
+            self.searches += [self.searching] if self.searching is not None else []
+        elif self.searching is not None and attrs.get("type") == "search" and "data-most" in attrs and "name" in attrs:
+            self.searching.limits[attrs["name"]] = int(attrs["data-most"])
         elif self.open is not None and tag in ("input", "textarea", "button") and attrs.get("name"):
             values = self.open.values.setdefault(attrs["name"], [])
             if tag == "textarea":
@@ -74,7 +83,7 @@ class Forms(HTMLParser):
         if tag == "textarea":
             self.text = None
         if tag == "form":
-            self.open = None
+            self.open = self.searching = None
 
 
 def test_no_page_has_a_field_that_cuts_and_every_form_keeps_a_text_that_is_too_long(
@@ -84,6 +93,7 @@ def test_no_page_has_a_field_that_cuts_and_every_form_keeps_a_text_that_is_too_l
     browser.force_login(User.objects.filter(role=Role.ADMIN).first() or pages_seed.person("admin"))
     faults: list[str] = []
     sent: set[tuple[str, str]] = set()
+    searched: set[tuple[str, str]] = set()
     for name, (_pattern, needs) in ROUTES.items():
         url = address(name, needs, arguments)
         with transaction.atomic():
@@ -101,7 +111,16 @@ def test_no_page_has_a_field_that_cuts_and_every_form_keeps_a_text_that_is_too_l
                 if most <= LONGEST and (route, field_name) not in sent | KEPT_AS_DRAFT:
                     sent.add((route, field_name))
                     faults += look_at_long_text(browser, form, action, field_name, most)
-    assert len(sent) > 10, sent
+        for form in forms.searches:
+            action = urljoin(url, form.action or url)
+            for field_name, most in form.limits.items():
+                if (search := (route_of(action), field_name)) not in sent:
+                    sent.add(search)
+                    searched.add(search)
+                    answer = browser.get(action, {field_name: "x" * (most + 1)})
+                    faults += find_faults(answer, f"{action} {field_name}", "x" * (most + 1), most)
+    assert len(sent - searched) > 10, sent
+    assert len(searched) > 10, searched
     assert not faults, "\n".join(faults)
 
 
@@ -121,8 +140,12 @@ def look_at_long_text(browser: Client, form: Form, action: str, name: str, most:
         transaction.set_rollback(True)
     if answer.status_code in (409, 412):  # not for its length: another user's draft, or one that has changed
         return []
+    return find_faults(answer, f"{action} {name}", text, most)
+
+
+def find_faults(answer: Any, where: str, text: str, most: int) -> list[str]:
     body = b"" if answer.streaming else answer.content
     if not 400 <= answer.status_code < 500 and answer.status_code != 200:
-        return [f"{action} {name}: {answer.status_code}"]
+        return [f"{where}: {answer.status_code}"]
     said = all(str(count).encode() in body or f"{count:,}".encode() in body for count in (most, most + 1))
-    return [] if text.encode() in body and said else [f"{action} {name}: {answer.status_code}, not told"]
+    return [] if text.encode() in body and said else [f"{where}: {answer.status_code}, not told"]

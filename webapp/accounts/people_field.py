@@ -9,13 +9,17 @@ from django import forms
 
 from webapp.accounts.access import SCOPES
 from webapp.accounts.models import Role, User
+from webapp.accounts.queries import OF_PROGRAM
 from webapp.templatetags.show import plain
 
 MOST_LISTED = 500
 
 
 class PeopleField(forms.MultipleChoiceField):
-    """User names of active people who may review; `data-find` lets a script add a search field to a long list."""
+    """User names of active people who may review; `data-find` lets a script add a search field to a long list.
+
+    Accounts of programs are not listed: whoever means one names it over the API.
+    """
 
     widget = forms.CheckboxSelectMultiple
 
@@ -26,7 +30,7 @@ class PeopleField(forms.MultipleChoiceField):
     def offer_reviewers(self, also: Iterable[str] = ()) -> None:
         """List who may review now, and `also` these, who were chosen before."""
         roles = [role for role, scopes in SCOPES.items() if "review" in scopes]
-        rows = User.objects.filter(is_active=True, role__in=roles).order_by("username")
+        rows = User.objects.filter(is_active=True, role__in=roles).exclude(OF_PROGRAM).order_by("username")
         listed = dict(rows.values_list("username", "role")[:MOST_LISTED])
         choices = [(name, f"{plain(name)}, {Role(role).label.lower()}") for name, role in listed.items()]
         self.choices = [*choices, *((name, plain(name)) for name in also if name not in listed)]

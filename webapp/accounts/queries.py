@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from django.db.models import QuerySet
+from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
+from django.db.models import Q, QuerySet
 
 from webapp.accounts.models import ApiToken, User
+
+OF_PROGRAM = Q(password__startswith=UNUSABLE_PASSWORD_PREFIX)
+"""Accounts of programs: nobody can sign in with them, they only have API tokens."""
 
 
 def tokens(owner: User | None) -> QuerySet[ApiToken]:

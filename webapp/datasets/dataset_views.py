@@ -95,7 +95,7 @@ def new(request: HttpRequest) -> HttpResponse:
         messages.success(request, message)
         return redirect("datasets:dataset", made)
     refused = request.method == "POST" and (bool(why) or not form.is_valid())
-    text = Params(request.POST if "find" in request.POST else request.GET).text("find")
+    text = Params(request.POST if "find" in request.POST else request.GET).search_text("find")
     offer_choices(form)
     context = _looked(form) | _picks(form, text)
     context |= {"form": form, "why": why, "find": text, "units": MEANINGS.items(), "copy_as": _call(request, form)}
@@ -122,7 +122,7 @@ def looked(request: HttpRequest) -> HttpResponse:
 def environments(request: HttpRequest) -> HttpResponse:
     """Environments to tick, by part of their name."""
     form = form_of(request.GET, request.GET)
-    picks = _picks(form, Params(request.GET).text("find"))
+    picks = _picks(form, Params(request.GET).search_text("find"))
     return render(request, "datasets/new/picks.html", picks | {"form": form})
 
 

@@ -12,6 +12,7 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access, may
 from webapp.accounts.services import audit
 from webapp.environments import exporter, queries, tool_descriptions, version_diff
+from webapp.environments.assessment_queries import tools_changed_before
 from webapp.environments.assessment_views import assessment_tab
 from webapp.environments.findings import SEVERITIES, grouped, tool_of
 from webapp.environments.models import Environment, Finding, Version
@@ -175,7 +176,9 @@ def findings_tab(request: HttpRequest, environment: Environment, version: Versio
 
 def versions_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:
     columns = ("number", "content_hash", "class_name", "created_at", "environment_id")
-    return {"versions": list(environment.versions.only(*columns).order_by("-number")[:VERSIONS_UP_TO])}
+    rows = list(environment.versions.only(*columns).order_by("-number")[:VERSIONS_UP_TO])
+    changed = tools_changed_before(rows)
+    return {"versions": rows, "lines": [(row, changed.get(row.pk, ())) for row in rows], "any_changed": bool(changed)}
 
 
 def scenarios_tab(request: HttpRequest, environment: Environment, version: Version) -> dict[str, object]:

@@ -143,7 +143,8 @@ def read_filters(query: QueryDict) -> Filters:
     node = present_node(key)
     if key is not None and node is None:
         params.unreadable.append("node")
-    text, category, finding = (params.text(name, strip=True) for name in ("q", "category", "finding"))
+    text = params.search_text("q")
+    category, finding = (params.text(name, strip=True) for name in ("category", "finding"))
     source, leave_out = (params.text(name, 32, strip=True) for name in ("source", "leave_out"))
     holds = params.choice("holds", NUMBERS)
     least, most = (params.number(name, high=MOST_TOOLS) if holds else None for name in ("least", "most"))

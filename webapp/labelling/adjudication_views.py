@@ -163,7 +163,7 @@ def _item_context(request: HttpRequest, row: LabelItem, refused: str = "") -> di
         return context
     params = Params(request.GET)
     filled = {"node": settled.node if settled is not None else None}
-    context |= tree_context(tree, filled, params.text("find", 100), params.id("open"))
+    context |= tree_context(tree, filled, params.search_text("find", 100), params.id("open"))
     return context | asked_context(row)
 
 

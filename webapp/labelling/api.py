@@ -91,7 +91,7 @@ def get_label_session(request: HttpRequest, pk: Id) -> Any:
 def create_label_session(request: HttpRequest, wish: LabelSessionIn) -> Any:
     """Freeze what is asked and open the first round. Annotators may not."""
     values = wish.model_dump()
-    values |= {name: tuple(values[name]) for name in ("nodes", "known", "members")}
+    values |= {name: tuple(values[name]) for name in ("nodes", "labels", "known", "members")}
     return Status(201, _whole(sessions.open_session(person(request), sessions.SessionSettings(**values))))
 
 

@@ -99,7 +99,7 @@ def _desk(request: HttpRequest, row: Reservation, refused: str = "", status: int
         context |= grouping_context(item, *kept)
         return render(request, "labelling/merge.html", context, status=status)
     params = Params(request.GET)
-    context |= tree_context(FrozenTree.of(session), filled, params.text("find", 100), params.id("open"))
+    context |= tree_context(FrozenTree.of(session), filled, params.search_text("find", 100), params.id("open"))
     context |= asked_context(item)
     return render(request, "labelling/place.html", context, status=status)
 

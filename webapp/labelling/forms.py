@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -47,8 +47,10 @@ class SessionForm(forms.Form):
         "it was made with.",
     )  # fmt: skip
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, data: QueryDict | None = None, *, query: QueryDict | None = None) -> None:
+        """`query` is the page's address, which may say what is asked about."""
+        super().__init__(data)
+        self.asked_for = Params(query or QueryDict())
         people: Any = self.fields["members"]
         people.offer_reviewers()
 
@@ -89,8 +91,8 @@ class PlaceForm(SessionForm):
         "guideline",
     )  # fmt: skip
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, data: QueryDict | None = None, *, query: QueryDict | None = None) -> None:
+        super().__init__(data, query=query)
         category: Any = self.fields["category"]
         category.choices = options(((name, name) for name in categories()), 80, first="any")
         self.fields["known"].widget.attrs["data-find"] = ""
@@ -118,16 +120,38 @@ class PlaceForm(SessionForm):
 
 
 class MergeForm(SessionForm):
-    """A session in which second-level labels are grouped."""
+    """A session in which labels are grouped: those of the second level, or exactly those that its address names."""
 
     kind = SessionKind.MERGE
+    labels = forms.TypedMultipleChoiceField(
+        required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Labels",
+        help_text="Untick what should not be asked about.",
+    )  # fmt: skip
     nodes = forms.TypedMultipleChoiceField(
         required=False, coerce=int, widget=forms.CheckboxSelectMultiple, label="Second-level labels of",
     )  # fmt: skip
-    field_order = ("name", "overlap", "lease_minutes", "nodes", "members", "guideline")
+    field_order = ("name", "overlap", "lease_minutes", "labels", "nodes", "members", "guideline")
 
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
+    def __init__(self, data: QueryDict | None = None, *, query: QueryDict | None = None) -> None:
+        super().__init__(data, query=query)
+        self.fields["lease_minutes"].initial = 120
+        if named := self.asked_for.picks("labels", MOST_LABELS):
+            self._offer_labels(named)
+        else:
+            self._offer_first_levels()
+
+    def _offer_labels(self, named: Sequence[int]) -> None:
+        """List these labels, ticked; there is nothing else to choose then."""
+        rows = list(Node.objects.filter(pk__in=named).select_related("parent__parent").order_by("level", "path"))
+        field: Any = self.fields["labels"]
+        field.choices = options(((row.pk, row.path_words) for row in rows), 200)
+        field.initial = [row.pk for row in rows]
+        names = {row.name for row in rows}
+        self.fields["name"].initial = f"Places of {names.pop()}"[:NAME_CHARS] if len(names) == 1 else ""
+        del self.fields["nodes"]
+
+    def _offer_first_levels(self) -> None:
+        del self.fields["labels"]
         rows = Node.objects.filter(level=1, counts__children__gt=0).order_by("position", "path")
         listed = list(rows.values_list("pk", "name", "counts__children")[:FIRST_LEVELS_SHOWN])
         field: Any = self.fields["nodes"]
@@ -137,10 +161,16 @@ class MergeForm(SessionForm):
         field.help_text = f"None ticked: all {total:,} labels."
         if total > MOST_LABELS:
             field.help_text = f"Tick some: all of them have {total:,} labels, and a person can group {MOST_LABELS}."
-        self.fields["lease_minutes"].initial = 120
 
     def asked(self) -> dict[str, Any]:
-        return {"nodes": tuple(self.cleaned_data["nodes"])}
+        return {name: tuple(self.cleaned_data[name]) for name in ("labels", "nodes") if name in self.fields}
+
+    def clean_labels(self) -> list[int]:
+        """Refuse none: without any, all second-level labels would be asked about."""
+        labels: list[int] = self.cleaned_data["labels"]
+        if len(labels) < 2:
+            raise forms.ValidationError("Tick two labels or more.")
+        return labels
 
 
 FORMS: dict[str, type[SessionForm]] = {SessionKind.PLACE: PlaceForm, SessionKind.MERGE: MergeForm}

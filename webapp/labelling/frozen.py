@@ -194,30 +194,36 @@ def _content(text: str, tools: list[dict[str, str]]) -> dict[str, Any]:
     return {"text": text[:TEXT_CHARS], "tools": tools[:TOOLS_KEPT], "tool_count": len(tools)}
 
 
-def labels_now(first_levels: Sequence[int]) -> FrozenItem:
-    """The second-level labels below these nodes (none named: below all) as the one item of a session that merges.
+def labels_now(first_levels: Sequence[int], labels: Sequence[int] = ()) -> FrozenItem:
+    """The one item of a session that merges: these `labels` of any level, the upper ones first, or else the labels of
+    the second level below these nodes (none named: below all).
 
-    Raises InputError: there are fewer than two, or too many for one person.
+    Raises InputError: there are fewer than two, too many for one person, or one is gone.
     """
-    rows = Node.objects.filter(level=2).select_related("parent", "counts")
-    if first_levels:
+    rows = Node.objects.filter(pk__in=labels) if labels else Node.objects.filter(level=2)
+    if first_levels and not labels:
         rows = rows.filter(parent__in=first_levels)
-    found = list(rows.order_by("parent__position", "parent__path", "position", "path")[: MOST_LABELS + 1])
+    order = ("level", "parent__position", "parent__path", "position", "path")
+    found = list(rows.select_related("parent__parent", "counts").order_by(*order)[: MOST_LABELS + 1])
+    if labels and len(found) < min(len(set(labels)), MOST_LABELS):
+        raise InputError("One of these labels is gone: it was merged or deleted. Look at the tree, and choose again.")
     if len(found) < 2:
-        raise InputError("There are fewer than two second-level labels there: nothing can be put together.")
+        what = "labels" if labels else "second-level labels there"
+        raise InputError(f"There are fewer than two {what}: nothing can be put together.")
     if len(found) > MOST_LABELS:
         raise InputError(f"One person can group {MOST_LABELS} labels at most. Choose fewer first-level labels.")
     named: dict[int | None, list[str]] = {}
     lower = Node.objects.filter(parent__in=[row.pk for row in found]).order_by("position", "path")
     for parent, name in lower.values_list("parent", "name"):
         named.setdefault(parent, []).append(name)
-    labels = [
+    frozen = [
         {
             "id": row.pk, "name": row.name,
-            "parent": row.parent_id, "parent_name": row.parent.name if row.parent else "",
+            "parent": row.parent_id, "parent_name": row.words_above or "first level",
             "environments": row.counts.environments, "themes": row.counts.themes,
             "below": named.get(row.pk, [])[:EXAMPLES], "below_count": len(named.get(row.pk, [])),
         }
         for row in found
     ]  # fmt: skip
-    return FrozenItem(0, f"{len(labels)} second-level labels", {"labels": labels})
+    what = "labels" if labels else "second-level labels"
+    return FrozenItem(0, f"{len(frozen)} {what}", {"labels": frozen})

@@ -70,6 +70,9 @@ class LabelSessionIn(BodyIn):
     places: Annotated[Literal["", "environment", "theme"], Field(description="What is placed.")] = ""
     query: Annotated[Text, Field(max_length=2_000, description="Filters, as the list's address spells them.")] = ""
     nodes: Annotated[list[Id], Field(max_length=300, description="First-level nodes whose labels are grouped.")] = []
+    labels: Annotated[
+        list[Id], Field(max_length=300, description="Exactly the labels that are grouped, instead of those of `nodes`.")
+    ] = []
     most: Annotated[int, Field(ge=1, le=2_000, description="At most so many items.")] = 60
     known: Annotated[list[Id], Field(max_length=100, description="Things whose present place is right.")] = []
     overlap: Annotated[int, Field(ge=1, le=9)] = 3

@@ -77,7 +77,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
     """The form of a new session, what it would ask (`look`), and its opening."""
     if kind not in FORMS:
         raise Http404
-    form = FORMS[kind](request.POST if request.method == "POST" else None)
+    form = FORMS[kind](request.POST if request.method == "POST" else None, query=request.GET)
     preview = None
     if form.is_bound and form.is_valid():
         try:

@@ -50,6 +50,8 @@ class SessionSettings:
     query: str = ""
     nodes: tuple[int, ...] = ()
     """Of a session that merges: the first-level nodes whose labels are grouped; none: all."""
+    labels: tuple[int, ...] = ()
+    """Of a session that merges: exactly the labels that are grouped, instead of those of `nodes`."""
     most: int = 60
     known: tuple[int, ...] = ()
     overlap: int = 3
@@ -94,8 +96,8 @@ def checked(given: SessionSettings) -> SessionSettings:
         raise InputError(f"A session can have {MOST_GOLD} known answers; these are {len(known):,}.")
     return SessionSettings(
         name, given.kind, given.places if placed else PlacedKind.NONE, given.query[:2_000] if placed else "",
-        () if placed else tuple(dict.fromkeys(given.nodes)), given.most, known, given.overlap, given.lease_minutes,
-        tuple(dict.fromkeys(given.members)), guideline,
+        () if placed else tuple(dict.fromkeys(given.nodes)), () if placed else tuple(dict.fromkeys(given.labels)),
+        given.most, known, given.overlap, given.lease_minutes, tuple(dict.fromkeys(given.members)), guideline,
     )  # fmt: skip
 
 
@@ -110,7 +112,7 @@ def looked(settings: SessionSettings) -> SessionPreview:
         raise InputError(f"{given.overlap} people are to answer each item, and {len(people)} are named. Name more.")
     nodes = len(tree_now())
     if given.kind == SessionKind.MERGE:
-        items = [labels_now(given.nodes)]
+        items = [labels_now(given.nodes, given.labels)]
     else:
         items = items_now(given.places, given.query, given.most, given.known)
         if len(items) == len(given.known):

@@ -103,7 +103,7 @@ def contains(name: str, label: str, column: str) -> ListFilter:
     return ListFilter(
         name,
         label,
-        lambda params, key: params.text(key, strip=True),
+        lambda params, key: params.search_text(key),
         lambda rows, value: rows.filter(**{f"{column}__icontains": value}),
         lambda: filter_bar.search(label, keyed="Search"),
     )
@@ -114,7 +114,7 @@ def equals(name: str, label: str, column: str = "", **attrs: Any) -> ListFilter:
     return ListFilter(
         name,
         label,
-        lambda params, key: params.text(key, strip=True),
+        lambda params, key: params.search_text(key),
         lambda rows, value: rows.filter(**{column or name: value}),
         lambda: filter_bar.text(label, **attrs),
     )

@@ -76,9 +76,9 @@ AUDIT_FILTERS = (
     ListFilter(
         "actor",
         "Who",
-        lambda params, key: params.text(key, 150, strip=True),
+        lambda params, key: params.search_text(key, 150),
         _by_actor,
-        lambda: list_filters.filter_bar.search("Username", keyed="Search"),
+        lambda: list_filters.filter_bar.search("Username", keyed="Search", maxlength=150),
     ),
     list_filters.equals("action", "Action", list="actions", maxlength=64),
     list_filters.since("since", "From", "at"),

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_safe
 
 from webapp.accounts.access import access
 from webapp.htmx import wants_fragment
-from webapp.pages.search import KINDS, read_query, search
+from webapp.pages.search import KINDS, TEXT_CHARS, read_query, search
 from webapp.query_params import Params
 
 
@@ -19,7 +19,7 @@ from webapp.query_params import Params
 def results(request: HttpRequest) -> HttpResponse:
     """What was found; of one kind where `?kind=` names it."""
     params = Params(request.GET)
-    query, kind = read_query(params.text("q"), request.user), params.choice("kind", KINDS)
+    query, kind = read_query(params.search_text("q", TEXT_CHARS), request.user), params.choice("kind", KINDS)
     groups = search(query, kind)
     context = {
         "query": query,

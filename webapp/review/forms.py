@@ -5,36 +5,38 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib.auth.hashers import UNUSABLE_PASSWORD_PREFIX
 from django.db.models import Q
 from django.http import QueryDict
 
 from webapp.accounts.models import Role, User
 from webapp.accounts.people_field import PeopleField
+from webapp.accounts.queries import OF_PROGRAM
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.forms.rows import PlainInput, PlainSelect, PlainTextarea
 from webapp.query_params import MOST_TEXT, Params
 from webapp.review.assignments import workers_among
-from webapp.review.flags.rules import FLAGS, flags_of, spelled, without_flags
+from webapp.review.flags.rules import FLAGS, flags_of, spelled
 from webapp.review.models import MOST_OVERLAP, QueueOrder, ReviewKind, ReviewQueue
 from webapp.review.places import typed_places
 from webapp.review.queue_fill import ORDERS
+from webapp.review.queue_filters import read_queue_filters, sent_filters
 from webapp.review.queues import GUIDELINE_CHARS, LEASE_MINUTES, MOST_GOLD_SHARE, NAME_CHARS, REVIEWERS, QueueSettings
 from webapp.review.transfers import NOTE_CHARS
-
-FILTERS = {
-    ReviewKind.TASK: "Copy the address of the task list with your filters, or write them: source=starter&audit=green",
-    ReviewKind.TOOL: "environment=words of its name, category=its category, verdict=fail (without warnings)",
-    ReviewKind.TRAJECTORY: "Copy the address of the trajectory list with your filters, or write them: outcome=solved",
-}
+from webapp.templatetags.show import cut, plain
 
 
 class QueueForm(forms.Form):
-    """Everything that is chosen of a queue; `kind` cannot be changed later."""
+    """Everything that is chosen of a queue; `kind` cannot be changed later.
+
+    `filters` are the fields of the list of its kind. `query` is the address of that list, which fills them in.
+    """
 
     name = forms.CharField(max_length=NAME_CHARS, widget=PlainInput, label="Name")
-    query = forms.CharField(max_length=2_000, required=False, widget=PlainInput, label="Filters")
+    linked = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, label="Also only",
+        help_text="These came with a link and have no field. Untick what should not narrow the queue.",
+    )  # fmt: skip
     flags = forms.MultipleChoiceField(
         choices=FLAGS, required=False, widget=forms.CheckboxSelectMultiple, label="Flagged because",
         help_text="One of these is enough. None: whatever the filters choose.",
@@ -68,16 +70,17 @@ class QueueForm(forms.Form):
         data: Any = None,
         *,
         queue: ReviewQueue | None = None,
-        query: str = "",
+        query: QueryDict | None = None,
     ) -> None:
-        initial: dict[str, Any] = {"query": query}
+        asked = QueryDict(queue.query) if queue is not None else query or QueryDict()
+        self.filters = read_queue_filters(kind, sent_filters(data) if data is not None else asked)
+        initial: dict[str, Any] = {"flags": flags_of(asked), "linked": [one.spelled for one in self.filters.linked]}
         if queue is not None:
-            names = ("name", "query", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline")
-            initial = {name: getattr(queue, name) for name in names}
-            flags = flags_of(QueryDict(queue.query))
-            initial |= {"flags": flags, "query": without_flags(queue.query)}
+            names = ("name", "order", "overlap", "lease_minutes", "roles", "gold_share", "guideline")
+            initial |= {name: getattr(queue, name) for name in names}
             initial["members"] = list(queue.members.order_by("username").values_list("username", flat=True))
         super().__init__(data, initial=initial)
+        self.fields["linked"].choices = [(one.spelled, cut(plain(one.words), 100)) for one in self.filters.linked]  # type: ignore[attr-defined]
         people: Any = self.fields["members"]
         people.offer_reviewers(also=initial.get("members", ()))
         self.kind = kind
@@ -86,13 +89,30 @@ class QueueForm(forms.Form):
         self.fields["order"].choices = [(one, QueueOrder(one).label) for one in ORDERS[kind]]  # type: ignore[attr-defined]
         words = {Role(role).value: Role(role).label.lower() for role in REVIEWERS}
         self.fields["roles"].choices = list(words.items())  # type: ignore[attr-defined]
-        self.fields["query"].help_text = FILTERS[ReviewKind(kind)]
+        if not self.filters.linked:
+            del self.fields["linked"]
+
+    @property
+    def choosing(self) -> list[forms.BoundField]:
+        """The fields that say which objects the queue holds."""
+        own = [self[name] for name in ("linked", "flags") if name in self.fields]
+        return [*self.filters.form.visible_fields(), *own]
+
+    @property
+    def working(self) -> list[forms.BoundField]:
+        """The fields that say how it is worked."""
+        return [field for field in self.visible_fields() if field.name not in ("name", "linked", "flags")]
+
+    def clean(self) -> dict[str, Any] | None:
+        """Refuse filters that were not understood; nothing of them would narrow the queue."""
+        for problem in self.filters.problems:
+            self.add_error(None, problem)
+        return super().clean()
 
     def settings(self) -> QueueSettings:
-        """What was filled in; an address of a list is cut to its filters."""
+        """What was filled in."""
         given = self.cleaned_data
-        query = given["query"].rpartition("?")[2] if "?" in given["query"] else given["query"]
-        query = "&".join(filter(None, [without_flags(query), spelled(given.get("flags", ()))]))
+        query = "&".join(filter(None, [self.filters.query, spelled(given.get("flags", ()))]))
         return QueueSettings(
             name=given["name"], kind=self.kind, query=query, order=given["order"], overlap=given["overlap"],
             lease_minutes=given["lease_minutes"], roles=tuple(given["roles"]),
@@ -113,12 +133,10 @@ class SendForm(forms.Form):
         self.fields["to"].choices = [(str(user.pk), user.username) for user in takers]  # type: ignore[attr-defined]
 
 
-_COLLEAGUES = KeptQuery[
-    User
-](
+_COLLEAGUES = KeptQuery[User](
     lambda: (
         User.objects.filter(is_active=True, role__in=REVIEWERS)
-        .exclude(Q(pk=Given("sender")) | Q(password__startswith=UNUSABLE_PASSWORD_PREFIX))  # programs' accounts
+        .exclude(Q(pk=Given("sender")) | OF_PROGRAM)
         .only("username", "role", "is_active")
         .order_by("username")[:500]
     )

@@ -29,6 +29,7 @@ from webapp.review.forms import QueueForm
 from webapp.review.judges.votes import agreement, last_asking, start_judging
 from webapp.review.models import Assignment, QueueItem, ReviewDecision, ReviewItemState, ReviewKind, ReviewQueue
 from webapp.review.queue_fill import any_assessed
+from webapp.review.queue_filters import read_queue_filters
 from webapp.review.queue_statistics import numbers
 from webapp.review.verdicts import verdict_label
 
@@ -104,6 +105,7 @@ def queue(request: HttpRequest, pk: int) -> HttpResponse:
         "skipped": list(mine.order_by("-id")[:ITEMS_SHOWN]),
         "flags": [words for code, words in FLAGS if code in flags_of(QueryDict(row.query))],
         "filters": without_flags(row.query),
+        "filter_words": read_queue_filters(row.kind, QueryDict(row.query)).words,
         "share": round(100 * counted.closed / counted.total) if counted.total else 0,
     }
     return render(request, "review/queue.html", context)
@@ -115,9 +117,8 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
     """The form of a new queue, and what it makes."""
     if kind not in ReviewKind.values:
         return redirect("review:queues")
-    query = Params(request.GET).text("query", 2_000)
     data = request.POST if request.method == "POST" else None
-    form = QueueForm(kind, data, query=query)
+    form = QueueForm(kind, data, query=request.GET)
     if form.is_valid():
         try:
             row = services.make_queue(request.user, form.settings())

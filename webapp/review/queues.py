@@ -9,6 +9,7 @@ from typing import Any
 
 from django.db import IntegrityError
 from django.db.models import Q, QuerySet
+from django.http import QueryDict
 from django.utils import timezone
 
 from synthesis.errors import InputError
@@ -32,6 +33,7 @@ from webapp.review.models import (
     ReviewQueue,
 )
 from webapp.review.queue_fill import ORDERS, Filled, chosen, count_items, fill
+from webapp.review.queue_filters import read_queue_filters
 from webapp.review.subjects import locked_subject
 
 FILL_JOB = "fill_queue"
@@ -39,6 +41,7 @@ AT_ONCE = 2_000
 """A queue of so many items is filled while its maker waits; a larger one by a job."""
 STALE_AFTER = timedelta(minutes=5)
 NAME_CHARS = 100
+QUERY_CHARS = 2_000
 GUIDELINE_CHARS = 20_000
 LEASE_MINUTES = (1, 240)
 MOST_GOLD_SHARE = 0.5
@@ -73,7 +76,7 @@ def require_editor(user: Any) -> None:
 
 
 def checked(given: QueueSettings) -> QueueSettings:
-    """The settings, cleaned. Raises InputError: what cannot be used, and why."""
+    """The settings, cleaned. Raises InputError: what cannot be used, and why; a filter's text that is too long."""
     name, guideline = clean(given.name).strip(), clean(given.guideline).strip()
     if not name or len(name) > NAME_CHARS:
         raise InputError(f"Give the queue a name of 1 to {NAME_CHARS} characters.")
@@ -91,11 +94,16 @@ def checked(given: QueueSettings) -> QueueSettings:
         raise InputError(f"Known answers can be at most {MOST_GOLD_SHARE:.0%} of what a person gets.")
     if len(guideline) > GUIDELINE_CHARS:
         raise InputError(f"The guideline may have {GUIDELINE_CHARS:,} characters; this one has {len(guideline):,}.")
+    if len(given.query) > QUERY_CHARS:
+        raise InputError(
+            f"Filters may have {QUERY_CHARS:,} characters; these have {len(given.query):,}. Choose fewer rows."
+        )
+    read_queue_filters(given.kind, QueryDict(given.query))
     unknown = [role for role in given.roles if role not in REVIEWERS]
     if unknown:
         raise InputError(f"The role {unknown[0]} may not review. Choose from {', '.join(REVIEWERS)}.")
     return QueueSettings(
-        name, given.kind, given.query[:2_000], order, given.overlap, given.lease_minutes,
+        name, given.kind, given.query, order, given.overlap, given.lease_minutes,
         tuple(dict.fromkeys(given.roles)), given.members, guideline, given.gold_share,
     )  # fmt: skip
 

@@ -33,7 +33,7 @@ def state_context(
     params = Params(QueryDict() if plain else request.GET)
     pointer = params.text("path", 2_000)
     first = params.number("from") or 0
-    wanted = params.text("find", strip=True)
+    wanted = params.search_text("find")
     context: dict[str, Any] = {
         "tree_url": url,
         "tree_extra": f"&{extra}" if extra else "",

@@ -103,8 +103,8 @@ def read_filters(query: QueryDict) -> TaskFilters:
     """The filters that an address names."""
     params, choices = Params(query), _choices()
     values = {
-        "q": params.text("q", strip=True),
-        "environment": params.text("environment", strip=True),
+        "q": params.search_text("q"),
+        "environment": params.search_text("environment"),
         **{
             name: params.choice(name, dict(choices[name]))
             for name in ("category", "finding", "audit", "fault", "review", "withheld", "difficulty")

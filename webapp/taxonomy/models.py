@@ -48,6 +48,16 @@ class Node(models.Model):
         above = self.parent.names if self.parent is not None else []
         return [*above, self.name]
 
+    @property
+    def path_words(self) -> str:
+        """The same as one text. A template cannot join names without escaping them twice."""
+        return " \u203a ".join(self.names)
+
+    @property
+    def words_above(self) -> str:
+        """The names of the labels above it as one text."""
+        return " \u203a ".join(self.names[:-1])
+
     def get_absolute_url(self) -> str:
         """Its page. Reversed once a process: a page shows hundreds of nodes."""
         return f"{pages_of_nodes()}{self.pk}/"

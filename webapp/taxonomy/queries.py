@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote, urlencode
 
 from django.db.models import F, Q, QuerySet, Window
-from django.db.models.functions import RowNumber
+from django.db.models.functions import NullIf, RowNumber
 from django.http import QueryDict
 
 from webapp.lists.columns import Column, RowList
@@ -22,6 +22,33 @@ SHOWN = 200
 OPEN_UP_TO = 60
 FOUND_UP_TO = 200
 ORDER = ("position", "path")
+PASS_RATE = F("counts__solved") * 1.0 / NullIf(F("counts__scored"), 0)
+SIBLING_ORDERS: dict[str, tuple[Any, ...]] = {
+    "name": ORDER,
+    "-name": ("position", "-path"),
+    **{
+        f"{sign}{name}": (f"{sign}counts__{name}", *ORDER)
+        for name in ("environments", "themes", "tasks")
+        for sign in ("", "-")
+    },
+    "rate": (PASS_RATE.asc(nulls_last=True), *ORDER),
+    "-rate": (PASS_RATE.desc(nulls_last=True), *ORDER),
+}
+"""How the labels below each one can stand: the order of the tree, then by what its columns count."""
+TREE = RowList(
+    "tree",
+    "Taxonomy",
+    (
+        Column("name", "Label", ascending="name", descending="-name", needed=True),
+        *(
+            Column(name, label, ascending=name, descending=f"-{name}", numeric=True)
+            for name, label in (("environments", "Environments"), ("themes", "Themes"), ("tasks", "Tasks (audit)"))
+        ),
+        Column("rate", "Pass rate", ascending="rate", descending="-rate", numeric=True),
+    ),
+    default_order="name",
+    order_parameter="sort",
+)
 
 
 @dataclass
@@ -59,8 +86,8 @@ def with_counts() -> QuerySet[Node]:
     return Node.objects.select_related("counts")
 
 
-def siblings(parent: int | None) -> QuerySet[Node]:
-    return with_counts().filter(parent=parent).order_by(*ORDER)
+def siblings(parent: int | None, order: str = "name") -> QuerySet[Node]:
+    return with_counts().filter(parent=parent).order_by(*SIBLING_ORDERS[order])
 
 
 def nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
@@ -73,20 +100,20 @@ def nodes(text: str, parent: int | None, level: int | None) -> QuerySet[Node]:
     return rows.filter(level=level) if level is not None else rows
 
 
-def below(parents: Iterable[int], shown: int = SHOWN) -> dict[int, list[Node]]:
+def below(parents: Iterable[int], shown: int = SHOWN, order: str = "name") -> dict[int, list[Node]]:
     """The first children of several nodes, by parent, in one query."""
-    ranked = Window(RowNumber(), partition_by=F("parent"), order_by=ORDER)
+    ranked = Window(RowNumber(), partition_by=F("parent"), order_by=SIBLING_ORDERS[order])
     rows = with_counts().filter(parent__in=list(parents)).annotate(rank=ranked).filter(rank__lte=shown)
     children: dict[int, list[Node]] = {}
-    for node in rows.order_by("parent_id", *ORDER):
+    for node in rows.order_by("parent_id", "rank"):
         children.setdefault(node.parent_id or 0, []).append(node)
     return children
 
 
-def tree(opened: Sequence[int], start: int = 0) -> tuple[list[Branch], bool]:
+def tree(opened: Sequence[int], start: int = 0, order: str = "name") -> tuple[list[Branch], bool]:
     """The first level from `start` on and what is open below it; the second value says whether it goes on."""
-    top = list(siblings(None)[start : start + SHOWN + 1])
-    children = below(opened) if opened else {}
+    top = list(siblings(None, order)[start : start + SHOWN + 1])
+    children = below(opened, order=order) if opened else {}
     return branches(top[:SHOWN], set(opened), children, start + len(top), start), len(top) > SHOWN
 
 
@@ -106,9 +133,9 @@ def branches(
     return listed
 
 
-def search(text: str) -> tuple[list[Branch], int]:
-    """Nodes whose name holds `text` (of siblings the one of that very name first), each below its ancestors, and how
-    many matched (`FOUND_UP_TO` at most)."""
+def search(text: str) -> tuple[list[Branch], list[Node]]:
+    """Nodes whose name holds `text` (of siblings the one of that very name first), each below its ancestors, and those
+    that matched (`FOUND_UP_TO` at most)."""
     hits = list(nodes(text, None, None).order_by("level", *ORDER)[:FOUND_UP_TO])
     known = {node.pk: node for node in hits}
     for _ in range(2):
@@ -120,7 +147,7 @@ def search(text: str) -> tuple[list[Branch], int]:
     for node in sorted(known.values(), key=lambda node: (folded(node.name) != same, node.position, node.path)):
         children.setdefault(node.parent_id or 0, []).append(node)
     roots = _found(children.get(0, []), children, {node.pk for node in hits})
-    return roots, len(hits)
+    return roots, hits
 
 
 def _found(nodes: list[Node], children: dict[int, list[Node]], hits: set[int]) -> list[Branch]:
@@ -226,7 +253,7 @@ def theme_filters(query: QueryDict) -> ThemeFilters:
     """The filters that an address names."""
     params = Params(query)
     sort, origin = params.choice("sort", THEME_SORTS, "new"), params.choice("origin", Origin.values)
-    text, label = (params.text(name, strip=True) for name in ("q", "label"))
+    text, label = params.search_text("q"), params.text("label", strip=True)
     errors = tuple(params.told(LEFT_OUT))
     return ThemeFilters(text, label, sort, errors, origin, params.flag("folded"), params.picks("ids"))
 

@@ -29,15 +29,16 @@ def tree_rows(
     selected: int = 0,
     *,
     changes: bool = False,
+    order: str = "name",
 ) -> SafeString:
     """The children of one node (0: the first level) as `li` elements; `rest` more, from `start` on, are a link away.
 
-    With `changes` each has a link to what can be done with it.
+    With `changes` each has a link to what can be done with it. `order` is the order in which they stand.
     """
     parts: list[str] = []
     _items(parts, branches, selected, changes)
     if rest:
-        parts.append(_more(parent, rest, start))
+        parts.append(_more(parent, rest, start, order))
     return mark_safe("".join(parts))  # every value was escaped on its way in
 
 
@@ -113,9 +114,9 @@ def _number(value: int, word: str) -> str:
     return f'<span class="num" data-word="{word}{_s(value)}">{value:,}</span>'
 
 
-def _more(parent: int, rest: int, start: int) -> str:
+def _more(parent: int, rest: int, start: int, order: str = "name") -> str:
     href = f"{reverse('taxonomy:node', args=[parent])}?tab=labels" if parent else ""
-    href = href or f"{reverse('taxonomy:index')}?start={start}"
+    href = href or f"{reverse('taxonomy:index')}?start={start}{f'&amp;sort={order}' if order != 'name' else ''}"
     return (
         f'<li role="none" class="rest" data-rest="{parent}" data-start="{start}"><a href="{href}" role="treeitem" '
         f'tabindex="-1">Show more labels{f" ({rest:,})" if parent else ""}</a></li>'

@@ -11,7 +11,8 @@ from django.views.decorators.http import require_safe
 from webapp.accounts.access import access
 from webapp.forms import filter_bar
 from webapp.htmx import wants_fragment
-from webapp.lists.list_context import shown_list
+from webapp.lists.columns import Heading
+from webapp.lists.list_context import headings, shown_list
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import list_call
@@ -23,6 +24,7 @@ from webapp.taxonomy.coverage_views import coverage_of
 from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node, Origin, Theme
 from webapp.taxonomy.near_duplicates import queries as folding_queries
+from webapp.taxonomy.same_names import same_name, same_names
 from webapp.taxonomy.schemas import ThemeQuery
 from webapp.taxonomy.tree_rows import task_states, tree_rows
 
@@ -35,26 +37,30 @@ TABS = (("themes", "Themes"), ("environments", "Environments"), ("labels", "Labe
 def index(request: HttpRequest) -> HttpResponse:
     """The tree: `?open=` are the nodes whose children show, `?at=` the one that is selected, `?q=` searches.
 
-    A first level of more labels than are shown at once goes on from `?start=`.
+    Labels of one parent stand by `?sort=`. A first level of more labels than are shown at once goes on from `?start=`.
     """
     params = Params(request.GET)
-    text = params.text("q", strip=True)
+    text = params.search_text("q")
     if text:
         may = may_reshape(request.user)
         return render(request, "taxonomy/index.html", searched(text, may) | {"may_reshape": may})
+    order = params.choice("sort", queries.TREE.orders, queries.TREE.default_order)
     start, selected = params.number("start") or 0, params.id("at") or 0
     opened = params.ids("open", queries.OPEN_UP_TO)
     if selected:
         node = present_node(selected)
         selected = node.pk if node is not None else 0
         opened += [ancestor.pk for ancestor in (queries.ancestors(node) if node else []) if ancestor.pk not in opened]
-    branches, more = queries.tree(opened, start)
-    link_toggles(branches, opened)
+    branches, more = queries.tree(opened, start, order)
+    link_toggles(branches, opened, order)
+    end, may = start + queries.SHOWN, may_reshape(request.user)
     context = {
         "branches": branches,
-        "rows": tree_rows(branches, 0, int(more), start + queries.SHOWN, selected, changes=may_reshape(request.user)),
+        "rows": tree_rows(branches, 0, int(more), end, selected, changes=may, order=order),
+        "order": order,
+        "headings": headings(request, queries.TREE, queries.TREE.columns, order),
         "totals": queries.totals(),
-        "may_reshape": may_reshape(request.user),
+        "may_reshape": may,
         "done": done(request),
     }
     return render(request, "taxonomy/index.html", context)
@@ -70,37 +76,42 @@ def searched(text: str, changes: bool) -> dict[str, Any]:
         "text": text,
         "branches": branches,
         "rows": tree_rows(branches, changes=changes),
-        "hits": hits,
+        "headings": [Heading(column) for column in queries.TREE.columns],
+        "hits": len(hits),
         "hits_up_to": queries.FOUND_UP_TO,
+        "same_names": same_names(hits, text),
         "found_themes": matches[:FOUND_THEMES],
         "more_themes": len(matches) > FOUND_THEMES,
     }
 
 
-def link_toggles(branches: list[queries.Branch], opened: list[int]) -> None:
+def link_toggles(branches: list[queries.Branch], opened: list[int], order: str = "name") -> None:
     """Give every node that can open or close the address which does it without a script."""
     for branch in branches:
         if branch.counts.children:
             others = [str(pk) for pk in opened if pk != branch.node.pk]
             wanted = others if branch.is_open else [*others, str(branch.node.pk)]
-            branch.toggle = f"?open={','.join(wanted)}#n{branch.node.pk}"
-        link_toggles(branch.nodes, opened)
+            sort = f"sort={order}&" if order != queries.TREE.default_order else ""
+            branch.toggle = f"?{sort}open={','.join(wanted)}#n{branch.node.pk}"
+        link_toggles(branch.nodes, opened, order)
 
 
 @access("read")
 @require_safe
 def children(request: HttpRequest, pk: int) -> HttpResponse:
-    """Children of a node (0: the first level) from `?start=` on, as tree items; asked for when a node opens."""
+    """Children of a node (0: the first level) by `?sort=` and from `?start=` on, as tree items; asked for when a node
+    opens."""
     parent = get_object_or_404(Node.objects.select_related("counts"), pk=pk) if pk else None
-    start = Params(request.GET).number("start") or 0
-    nodes = list(queries.siblings(parent.pk if parent else None)[start : start + queries.SHOWN + 1])
+    params = Params(request.GET)
+    start, order = params.number("start") or 0, params.choice("sort", queries.TREE.orders, queries.TREE.default_order)
+    nodes = list(queries.siblings(parent.pk if parent else None, order)[start : start + queries.SHOWN + 1])
     shown = nodes[: queries.SHOWN]
     size = parent.counts.children if parent else start + len(nodes)
     branches = queries.branches(shown, set(), {}, size, start)
     above = [node.pk for node in queries.ancestors(parent)] + [parent.pk] if parent else []
-    link_toggles(branches, above)
+    link_toggles(branches, above, order)
     rest, may = max(0, size - start - len(shown)), may_reshape(request.user)
-    return HttpResponse(tree_rows(branches, pk, rest, start + len(shown), changes=may))
+    return HttpResponse(tree_rows(branches, pk, rest, start + len(shown), changes=may, order=order))
 
 
 def gone(request: HttpRequest, pk: int) -> HttpResponse:
@@ -136,7 +147,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
         context.update(themes_of(request, row))
     elif tab == "labels":
         context.update(coverage_of(request, row))
-    context |= {"measures": coverage.of_node(row), "gap": coverage.CoverageRow(row).gap}
+    context |= {"measures": coverage.of_node(row), "gap": coverage.CoverageRow(row).gap, "same": same_name(row)}
     return render(request, "taxonomy/node.html", context)
 
 

@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.taxonomy import coverage_views, tree_views
+from webapp.taxonomy import coverage_views, same_name_views, tree_views
 from webapp.taxonomy.changes import change_views
 from webapp.taxonomy.near_duplicates import near_duplicate_views, neighbour_views
 
@@ -8,6 +8,7 @@ app_name = "taxonomy"
 urlpatterns: list[URLPattern] = [
     path("", tree_views.index, name="index"),
     path("coverage/", coverage_views.coverage_page, name="coverage"),
+    path("names/", same_name_views.names, name="same_names"),
     path("map/", tree_views.treemap_page, name="map"),
     path("themes/", tree_views.themes, name="themes"),
     path("themes/new/", near_duplicate_views.new_theme, name="new_theme"),

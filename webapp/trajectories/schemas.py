@@ -52,7 +52,7 @@ class TrajectorySelectionQuery(Schema):
     ] = ""
     failure: Annotated[
         Literal["", "goal", "guard", "outside", "check", "judge", "uncertain", "error", "none"],
-        Field(description="The main reason that the newest score gives for failing; `none`: it gives no reason."),
+        Field(description="The main reason that the newest score gives for failing; `none`: it failed without one."),
     ] = ""
     made_by: Annotated[ShortText, Field(description="The whole name of the policy.")] = ""
     since: Annotated[date | None, Field(description="Made on this day or later, in UTC.")] = None

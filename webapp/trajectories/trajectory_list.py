@@ -84,7 +84,7 @@ COLUMNS = (
     "created_at",
 )
 CHUNK = 50
-PICTURED = ("failure", "made_by", "since", "judged", "from_id")
+PICTURED = ("made_by", "since", "judged", "from_id")
 """Filters that the pictures of the statistics set."""
 
 
@@ -112,6 +112,7 @@ class Filters:
     leave_out: str = ""
     """A source of environments: attempts in them are left out, and those in none."""
     failure: str = ""
+    """A kind of `FAILURES`; "none": it failed, and nothing says why."""
     made_by: str = ""
     """The policy's whole name."""
     since: str = ""
@@ -124,7 +125,7 @@ class Filters:
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
-        linked = (self.rejected, self.ids, self.day, self.leave_out, self.q)
+        linked = (self.rejected, self.failure, self.ids, self.day, self.leave_out, self.q)
         pictured = tuple(getattr(self, name) for name in PICTURED)
         return any(chosen + linked + pictured) or self.low is not None or self.high is not None
 
@@ -146,14 +147,14 @@ def read_filters(query: QueryDict) -> Filters:
     """The filters that an address names; what cannot be understood is left out and said."""
     params = Params(query)
     filters = Filters(
-        q=params.text("q", strip=True),
+        q=params.search_text("q"),
         outcome=params.choice("outcome", OUTCOMES),
         replay=params.choice("replay", ReplayState.values),
         environment=params.id("environment"),
         task=params.id("task"),
         parent=params.id("parent"),
-        policy=params.text("policy"),
-        source=params.text("source", 32),
+        policy=params.search_text("policy"),
+        source=params.search_text("source", 32),
         rejected=params.choice("rejected", REJECTED),
         low=params.decimal("low"),
         high=params.decimal("high"),
@@ -176,6 +177,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
     fields = {
         "q": filter_bar.search("Words of the text", keyed="Search"),
         "outcome": filter_bar.select("Outcome", outcomes),
+        "failure": filter_bar.select("Failed because", [*FAILURES.items(), ("none", "nothing says why")]),
         "replay": filter_bar.select("Replay", ReplayState.values),
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
@@ -212,7 +214,6 @@ def linked_chips(request: HttpRequest, filters: Filters) -> list[filter_bar.Chip
     if filters.leave_out:
         chips.append(filter_bar.Chip("Without", filters.leave_out, filter_bar.without(request, "leave_out")))
     pictured = {
-        "failure": ("Failed since", FAILURES.get(filters.failure, "nothing says why") if filters.failure else ""),
         "made_by": ("Made by", filters.made_by),
         "since": ("Made since", filters.since),
         "judged": ("Only", "judged attempts" if filters.judged else ""),
@@ -275,8 +276,10 @@ def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(**_made_on(date.fromisoformat(filters.day)))
     if filters.leave_out:
         rows = rows.filter(environment__isnull=False).exclude(environment__source=filters.leave_out)
-    if filters.failure:
-        rows = rows.filter(failure="" if filters.failure == "none" else filters.failure)
+    if filters.failure == "none":
+        rows = rows.filter(failure="", outcome="failed")
+    elif filters.failure:
+        rows = rows.filter(failure=filters.failure)
     if filters.made_by:
         rows = rows.filter(policy=filters.made_by)
     if filters.since:

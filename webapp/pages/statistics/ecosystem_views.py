@@ -98,7 +98,7 @@ def themes(request: HttpRequest) -> HttpResponse:
     """The theme map: alone as a part, else with the house around it, which asks for a map that takes long."""
     scope, params = scope_of(request), Params(request.GET)
     label = params.text("label")
-    choice = MapChoice(label, bool(label) and params.flag("alone"), params.text("find", strip=True))
+    choice = MapChoice(label, bool(label) and params.flag("alone"), params.search_text("find"))
     part_only = wants_fragment(request, "theme-map")
     shown, more = themes_on_map(scope, choice)
     context: dict[str, Any] = {"scope": scope, "choice": choice, "placed_up_to": MOST, "number": len(shown)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,7 +86,7 @@ class VoteForecast:
         return f"{leads} “in review”: {people} to decide."
 
 
-def forecast_votes(user: Any, revisions: dict[int, int | None]) -> dict[int, VoteForecast]:
+def forecast_votes(user: Any, revisions: Mapping[int, int | None]) -> dict[int, VoteForecast]:
     """The forecast by task. `revisions` has the current revision of each task."""
     votes: dict[int, list[Vote]] = defaultdict(list)
     standing = ReviewDecision.objects.filter(

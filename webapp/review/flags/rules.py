@@ -16,6 +16,7 @@ from webapp.trajectories.models import ReplayState, Score, Trajectory
 
 WHY_CHARS = 200
 PERSON = "person"
+FLAG_PARAMETERS = ("flagged", "rule")
 FEWEST_OTHERS = 3
 """An attempt is alone in how it ended where at least so many others at the same revision ended the other way."""
 EMPTY_JSON = 2
@@ -90,7 +91,7 @@ def spelled(flags: Iterable[str]) -> str:
 def without_flags(query: str) -> str:
     """The other filters of an address."""
     given = QueryDict(query, mutable=True)
-    for name in ("flagged", "rule"):
+    for name in FLAG_PARAMETERS:
         given.pop(name, None)
     return given.urlencode(safe="/,")
 

@@ -126,7 +126,7 @@ def context(
     call = row.calls.filter(index=at).first() if at else None
     tools = tools_of(row)
     params = Params(request.GET)
-    wanted, asked = params.text("find", 100, strip=True), params.text("tool")
+    wanted, asked = params.search_text("find", 100), params.text("tool")
     chosen = tool or _chosen(row, asked, call)
     state, before = state_after(row, at)
     content: dict[str, Any] = {

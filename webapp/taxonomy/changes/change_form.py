@@ -58,7 +58,7 @@ class ChangeForm:
     def __init__(self, node: Node, kind: str, query: QueryDict) -> None:
         params = Params(query)
         self.node, self.kind = node, kind
-        self.find = params.text("find", strip=True)
+        self.find = params.search_text("find")
         self.name = params.whole_text("name", NAME, strip=True)
         self.top = query.get("to") == TOP
         self.to = None if self.top else Params(query).id("to")

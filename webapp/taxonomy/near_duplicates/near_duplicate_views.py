@@ -62,7 +62,7 @@ def new_theme(request: HttpRequest) -> HttpResponse:
 def duplicates(request: HttpRequest) -> HttpResponse:
     """Groups of near-duplicates, the largest first; what other thresholds would fold; decisions with their undo."""
     grouping = queries.groupings().order_by("-pk").first()
-    text = Params(request.GET).text("q", 200, strip=True)
+    text = Params(request.GET).search_text("q")
     page = keyset(request, queries.kept_themes(text), "-duplicates", GROUPS)
     threshold = grouping.threshold if grouping is not None else USUAL
     context = {

@@ -29,7 +29,7 @@ LABELS = 40
 def neighbours(request: HttpRequest, pk: int) -> HttpResponse:
     """The themes most like one, or those that `?q=` finds; each can be said to be the one that this belongs with."""
     row = theme_with_labels(pk)
-    text = Params(request.GET).text("q", 200, strip=True)
+    text = Params(request.GET).search_text("q")
     context: dict[str, Any] = {
         "subject": row,
         "above": [*ancestors(row.node), row.node],
@@ -73,7 +73,7 @@ def place_theme(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             messages.success(request, f"{made.words}. It can be undone under Changes.")
             return redirect("taxonomy:theme", pk)
-    text = Params(request.GET).text("q", 200, strip=True)
+    text = Params(request.GET).search_text("q")
     context: dict[str, Any] = {
         "subject": row,
         "above": [*ancestors(row.node), row.node],

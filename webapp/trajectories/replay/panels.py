@@ -57,7 +57,7 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
     outside = queries.outside_changes(trajectory)
     context["outside"] = outside_sentence(outside)
     context["widening"] = urlencode({"place": "\n".join(map(place_of, outside))[:WIDENING_CHARS]})
-    if params.text("q", strip=True):
+    if params.search_text("q"):
         context |= search(request, trajectory)
     return context
 
@@ -196,7 +196,7 @@ def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -
     pointer = params.text("path", 2_000)
     pointer = pointer if pointer.startswith("/") else ""
     context: dict[str, Any] = {"pointer": pointer, "view": params.text("view")}
-    context["find"] = params.text("find", strip=True)
+    context["find"] = params.search_text("find")
     if trajectory.environment_id is None:
         return context | {
             "no_state": "It has no environment here: it was recorded elsewhere, and nothing was executed."
@@ -264,7 +264,7 @@ def branch(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
 
 def search(request: HttpRequest, trajectory: Trajectory) -> dict[str, Any]:
     params = Params(request.GET)
-    wanted = params.text("q", strip=True)
+    wanted = params.search_text("q")
     context: dict[str, Any] = {"t": trajectory, "q": wanted, "hits": [], "more": False}
     context["index"] = params.number("step") or 0
     if wanted:

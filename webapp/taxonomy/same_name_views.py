@@ -1,0 +1,52 @@
+"""Page of names that several labels of the tree have."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.http import require_safe
+
+from webapp.accounts.access import access
+from webapp.lists.columns import Column, RowList
+from webapp.lists.list_context import headings
+from webapp.paging import link
+from webapp.query_params import Params
+from webapp.taxonomy.same_names import count_names, labels_of_names
+
+SHOWN = 50
+NAMES = RowList(
+    "same_names",
+    "Names in several places",
+    (
+        Column("name", "Name", ascending="name", descending="-name", needed=True),
+        Column("places", "Places", ascending="places", descending="-places", numeric=True),
+        Column("themes", "Themes in all", ascending="themes", descending="-themes", numeric=True),
+    ),
+    default_order="-places",
+    order_parameter="sort",
+)
+
+
+@access("read")
+@require_safe
+def names(request: HttpRequest) -> HttpResponse:
+    """Names that several labels have, by `?sort=` and from `?start=` on, each with its places."""
+    params = Params(request.GET)
+    order = params.choice("sort", NAMES.orders, NAMES.default_order)
+    counted = sorted(count_names(), key=lambda one: one.key)
+    if (column := order.removeprefix("-")) == "name":
+        counted.reverse() if order == "-name" else None
+    else:
+        counted.sort(key=lambda one: getattr(one, column), reverse=order.startswith("-"))
+    start = min(params.number("start") or 0, len(counted))
+    shown = labels_of_names(one.key for one in counted[start : start + SHOWN])
+    context = {
+        "names": shown,
+        "headings": headings(request, NAMES, NAMES.columns, order),
+        "total": len(counted),
+        "start": start,
+        "end": start + len(shown),
+        "before": link(request, start=str(max(0, start - SHOWN))) if start else "",
+        "after": link(request, start=str(start + SHOWN)) if len(counted) > start + SHOWN else "",
+    }
+    return render(request, "taxonomy/same_names.html", context)
