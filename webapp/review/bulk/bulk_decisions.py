@@ -154,7 +154,7 @@ def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> Bulk
 
 def _find_approved(user: Any, keys: Sequence[int]) -> set[int]:
     """Those of some tasks that the person approved as they are now."""
-    current = dict(Task.objects.filter(pk__in=keys).values_list("pk", "current"))
+    current: dict[int, int | None] = dict(Task.objects.filter(pk__in=keys).values_list("pk", "current_id"))
     return {pk for pk, votes in forecast_votes(user, current).items() if votes.is_approved_already}
 
 
