@@ -11,7 +11,7 @@ from webapp.lists.columns import Column, RowList
 from webapp.lists.list_context import headings
 from webapp.paging import link
 from webapp.query_params import Params
-from webapp.taxonomy.same_names import count_names, labels_of_names
+from webapp.taxonomy.same_names import count_names, find_labels
 
 SHOWN = 50
 NAMES = RowList(
@@ -29,17 +29,15 @@ NAMES = RowList(
 
 @access("read")
 @require_safe
-def names(request: HttpRequest) -> HttpResponse:
+def list_same_names(request: HttpRequest) -> HttpResponse:
     """Names that several labels have, by `?sort=` and from `?start=` on, each with its places."""
     params = Params(request.GET)
     order = params.choice("sort", NAMES.orders, NAMES.default_order)
+    column, is_descending = order.removeprefix("-"), order.startswith("-")
     counted = sorted(count_names(), key=lambda one: one.key)
-    if (column := order.removeprefix("-")) == "name":
-        counted.reverse() if order == "-name" else None
-    else:
-        counted.sort(key=lambda one: getattr(one, column), reverse=order.startswith("-"))
+    counted.sort(key=lambda one: one.key if column == "name" else getattr(one, column), reverse=is_descending)
     start = min(params.number("start") or 0, len(counted))
-    shown = labels_of_names(one.key for one in counted[start : start + SHOWN])
+    shown = find_labels(one.key for one in counted[start : start + SHOWN])
     context = {
         "names": shown,
         "headings": headings(request, NAMES, NAMES.columns, order),

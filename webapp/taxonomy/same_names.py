@@ -104,7 +104,7 @@ def _count(key: str, rows: list[tuple[str, int]]) -> NameCount:
     return NameCount(key, len(rows), sum(themes for path, themes in rows if not paths.intersection(_paths_above(path))))
 
 
-def labels_of_names(keys: Iterable[str]) -> list[SameName]:
+def find_labels(keys: Iterable[str]) -> list[SameName]:
     """The labels of each of these names, in two queries; names of one label are left out."""
     wanted = list(dict.fromkeys(keys))
     chosen = Q(pk__in=())
@@ -114,28 +114,28 @@ def labels_of_names(keys: Iterable[str]) -> list[SameName]:
     for node in with_counts().select_related("parent__parent", "counts").filter(chosen).order_by("level", "path"):
         found[_key(node.path)].append(node)
     several = {key: nodes for key, nodes in found.items() if len(nodes) > 1}
-    crossed = _crossed(several)
+    crossed = _find_crossing_names(several)
     for nodes in several.values():
         nodes.sort(key=lambda node: (node.level, -node.counts.themes, node.path))
     return [SameName(tuple(nodes), crossed.get(key, ())) for key, nodes in several.items()]
 
 
-def same_names(nodes: Sequence[Node], first: str = "", most: int = 5) -> list[SameName]:
+def find_repeated_names(nodes: Sequence[Node], first: str = "", most: int = 5) -> list[SameName]:
     """The names that several of these labels have, with all places of each: that of the text `first` in front."""
     counts: dict[str, int] = defaultdict(int)
     for node in nodes:
         counts[_key(node.path)] += 1
     several = [key for key, number in counts.items() if number > 1 or key == folded(first)]
     several.sort(key=lambda key: (key != folded(first), -counts[key], key))
-    return labels_of_names(several[:most])
+    return find_labels(several[:most])
 
 
-def same_name(node: Node) -> SameName | None:
+def find_same_name(node: Node) -> SameName | None:
     """The labels that are called as this one, if there are others."""
-    return next(iter(labels_of_names([_key(node.path)])), None)
+    return next(iter(find_labels([_key(node.path)])), None)
 
 
-def _crossed(found: dict[str, Collection[Node]] | dict[str, list[Node]]) -> dict[str, tuple[str, ...]]:
+def _find_crossing_names(found: dict[str, Collection[Node]] | dict[str, list[Node]]) -> dict[str, tuple[str, ...]]:
     """By name, the names that stand both right above and right below labels of it."""
     keys = {node.pk: key for key, nodes in found.items() for node in nodes}
     above: dict[str, dict[str, str]] = defaultdict(dict)

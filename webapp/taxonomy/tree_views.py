@@ -24,7 +24,7 @@ from webapp.taxonomy.coverage_views import coverage_of
 from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node, Origin, Theme
 from webapp.taxonomy.near_duplicates import queries as folding_queries
-from webapp.taxonomy.same_names import same_name, same_names
+from webapp.taxonomy.same_names import find_repeated_names, find_same_name
 from webapp.taxonomy.schemas import ThemeQuery
 from webapp.taxonomy.tree_rows import task_states, tree_rows
 
@@ -79,7 +79,7 @@ def searched(text: str, changes: bool) -> dict[str, Any]:
         "headings": [Heading(column) for column in queries.TREE.columns],
         "hits": len(hits),
         "hits_up_to": queries.FOUND_UP_TO,
-        "same_names": same_names(hits, text),
+        "same_names": find_repeated_names(hits, text),
         "found_themes": matches[:FOUND_THEMES],
         "more_themes": len(matches) > FOUND_THEMES,
     }
@@ -147,7 +147,7 @@ def node(request: HttpRequest, pk: int) -> HttpResponse:
         context.update(themes_of(request, row))
     elif tab == "labels":
         context.update(coverage_of(request, row))
-    context |= {"measures": coverage.of_node(row), "gap": coverage.CoverageRow(row).gap, "same": same_name(row)}
+    context |= {"measures": coverage.of_node(row), "gap": coverage.CoverageRow(row).gap, "same": find_same_name(row)}
     return render(request, "taxonomy/node.html", context)
 
 
