@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 
-from webapp.taxonomy.models import LEVELS
+from webapp.taxonomy.models import LEVELS, SEPARATOR
 
 FIRST_LEVEL = (
     "AI/ML Tools", "API Integration", "Browser Automation", "Cloud Services", "Communication Tools",
@@ -18,7 +18,6 @@ FIRST_LEVEL = (
 """The first-level labels of MCP servers (TOUCAN). A category of another name stands beside them under its own."""
 NO_CATEGORY = "No category"
 """Where that hangs which came without a category: shown last, never left out."""
-SEPARATOR = " \u203a "
 NAME = 200
 Path = tuple[str, ...]
 

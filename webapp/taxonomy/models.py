@@ -6,7 +6,7 @@ from django.conf import settings
 from django.contrib.postgres.fields import ArrayField
 from django.contrib.postgres.indexes import GinIndex, OpClass
 from django.db import models
-from django.db.models import F, Q
+from django.db.models import F, Func, Q, Value
 from django.db.models.functions import Upper
 from django.urls import reverse
 
@@ -14,6 +14,10 @@ from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
 
 LEVELS = 3
+SEPARATOR = " \u203a "
+"""Stands between the names of a path; no name holds it."""
+LAST_NAME = Func(F("path"), Value(SEPARATOR), Value(-1), function="split_part", output_field=models.CharField())
+"""A label's own name as names are compared, out of its path."""
 
 
 class Node(models.Model):
@@ -37,6 +41,7 @@ class Node(models.Model):
         indexes = [
             models.Index(fields=["parent", "position", "path"], name="node_siblings"),
             GinIndex(OpClass(Upper("name"), name="gin_trgm_ops"), name="node_search"),
+            models.Index(LAST_NAME, name="node_last_name"),
         ]
 
     def __str__(self) -> str:
@@ -51,12 +56,12 @@ class Node(models.Model):
     @property
     def path_words(self) -> str:
         """The same as one text. A template cannot join names without escaping them twice."""
-        return " \u203a ".join(self.names)
+        return SEPARATOR.join(self.names)
 
     @property
     def words_above(self) -> str:
         """The names of the labels above it as one text."""
-        return " \u203a ".join(self.names[:-1])
+        return SEPARATOR.join(self.names[:-1])
 
     def get_absolute_url(self) -> str:
         """Its page. Reversed once a process: a page shows hundreds of nodes."""

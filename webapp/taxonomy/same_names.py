@@ -10,10 +10,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlencode
 
-from django.db.models import Q
-
-from webapp.taxonomy.labels import SEPARATOR, folded
-from webapp.taxonomy.models import Node
+from webapp.taxonomy.labels import folded
+from webapp.taxonomy.models import LAST_NAME, SEPARATOR, Node
 from webapp.taxonomy.queries import with_counts
 
 PLACES_SHOWN = 5
@@ -107,11 +105,9 @@ def _count(key: str, rows: list[tuple[str, int]]) -> NameCount:
 def find_labels(keys: Iterable[str]) -> list[SameName]:
     """The labels of each of these names, in two queries; names of one label are left out."""
     wanted = list(dict.fromkeys(keys))
-    chosen = Q(pk__in=())
-    for key in wanted:
-        chosen |= Q(path=key) | Q(path__endswith=f"{SEPARATOR}{key}")
+    rows = with_counts().select_related("parent__parent", "counts").alias(last_name=LAST_NAME)
     found: dict[str, list[Node]] = {key: [] for key in wanted}
-    for node in with_counts().select_related("parent__parent", "counts").filter(chosen).order_by("level", "path"):
+    for node in rows.filter(last_name__in=wanted).order_by("level", "path"):
         found[_key(node.path)].append(node)
     several = {key: nodes for key, nodes in found.items() if len(nodes) > 1}
     crossed = _find_crossing_names(several)
