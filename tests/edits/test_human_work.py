@@ -134,6 +134,7 @@ def test_the_page_of_an_import_adds_up_and_leads_to_what_stands_beside(
     assert "new tasks" not in page
     listed = browser.get(f"/edits/beside/?job={job.pk}").content.decode()
     assert listed.count("Make it current") == 2
+    assert "runs on version 1, not the current one" in " ".join(listed.split())
     assert f"by {person}" in listed
     assert browser.get("/edits/beside/").status_code == 404
     assert "stays current" in browser.get("/import/").content.decode()

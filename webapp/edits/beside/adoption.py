@@ -89,9 +89,11 @@ def version_rows() -> QuerySet[Version]:
 
 
 def revision_rows() -> QuerySet[TaskRevision]:
-    """Revisions with their tasks, and what is current of these."""
-    rows = TaskRevision.objects.select_related("task__current", "task__current_by", "task__environment")
-    return rows.defer("record", "task__current__record")
+    """Revisions with their tasks and versions, and what is current of these."""
+    rows = TaskRevision.objects.select_related(
+        "task__current", "task__current_by", "task__environment", "scenario__version"
+    )
+    return rows.defer("record", "task__current__record", "scenario__version__record", "scenario__version__source")
 
 
 def find_versions(pks: list[int]) -> QuerySet[Version]:
