@@ -48,3 +48,17 @@ def test_templates_are_short() -> None:
     """One that is longer is split into parts with names."""
     wrong = [f"{path}: {len(lines)} lines" for path, lines in templates() if len(lines) > LINES]
     assert not wrong, "\n".join(wrong)
+
+
+def test_no_page_or_text_holds_an_unresolved_conflict() -> None:
+    """Python's own compiler finds these in code; a page shows them."""
+    paths = [path for name in ("templates", "static", "docs", "synthesis/prompts") for path in (ROOT / name).rglob("*")]
+    texts = {".html", ".css", ".js", ".md", ".svg", ".txt"}
+    wrong = [
+        f"{path.relative_to(ROOT)}:{number}: {line[:40]}"
+        for path in [*paths, *ROOT.glob("*.md")]
+        if path.suffix in texts
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.match(r"(<{7}|>{7})( |$)", line)
+    ]
+    assert not wrong, "\n".join(wrong)
