@@ -13,7 +13,8 @@ from webapp.paging import link
 from webapp.query_params import Params
 from webapp.taxonomy.same_names import count_names, find_labels
 
-SHOWN = 50
+SHOWN = 20
+"""Names on a page: each brings all its places, which can be hundreds."""
 NAMES = RowList(
     "same_names",
     "Names in several places",
