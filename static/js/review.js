@@ -212,6 +212,7 @@
     here.replaceWith(document.adoptNode(there));
     document.title = next.title;
     window.history.pushState({}, "", ahead.url);
+    shown = address();
     window.scrollTo(0, 0);
     toast(decision);
     envarium.restoreFolds(document.getElementById("main"));
@@ -304,8 +305,14 @@
   });
   document.addEventListener("DOMContentLoaded", begin);
   document.addEventListener("htmx:afterSettle", () => { if (!desk) begin(); });
-  /* The replay goes through its steps by itself; the page of an edit has one address alone. */
-  window.addEventListener("popstate", () => { if (!document.querySelector(".page.replay, .edit-desk")) window.location.reload(); });
+  /* Back leads to the item before, which is not on the page any more. A link within the page is no reason to reload it,
+     and the replay goes through its steps by itself. */
+  const address = () => window.location.pathname + window.location.search;
+  let shown = address();
+  window.addEventListener("load", () => { shown = address(); }); // other scripts may have named the page by then
+  window.addEventListener("popstate", () => {
+    if (address() !== shown && !document.querySelector(".page.replay")) window.location.reload();
+  });
   document.addEventListener("submit", decide);
   document.addEventListener("submit", ({ target, defaultPrevented }) => {
     if (desk && !defaultPrevented && target.matches?.("form[action*='/review/held/']")) desk.sending = true; // skipped or given back
