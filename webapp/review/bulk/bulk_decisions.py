@@ -137,6 +137,8 @@ def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> Bulk
     if not seen:
         raise InputError("Choose at least one task.")
     approved = _find_approved(user, list(seen)) if given.verdict == APPROVE else set()
+    if len(approved) == len(seen):
+        raise InputError("You approved all of them already.")
     done, said = 0, ""
     for key in sorted(seen.keys() - approved):
         try:
@@ -145,8 +147,6 @@ def decide_many(user: Any, seen: dict[int, str], choice: DecisionChoice) -> Bulk
             said = said or str(error)
         else:
             done += 1
-    if len(approved) == len(seen):
-        raise InputError("You approved all of them already.")
     if not done:
         raise InputError(f"None of them could be decided. The first: {said}")
     return BulkResult(group, done, len(seen) - done - len(approved), len(approved))
