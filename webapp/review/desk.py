@@ -18,6 +18,7 @@ from webapp.database.kept_sql import VALUE, Given, KeptNumbers, KeptQuery
 from webapp.environments.case_groups import GROUPS
 from webapp.environments.models import Tool
 from webapp.environments.version_diff import part
+from webapp.frequencies import rank_by_count
 from webapp.jobs.models import OPEN_STATES, Job
 from webapp.review.assignments import may_work
 from webapp.review.drafts import draft_of, mark_of
@@ -133,7 +134,7 @@ def attempts_context(task: Task, checks: Sequence[Check], *, whole: bool) -> dic
         "held_known": tell_held(checks, scores.values()),
         "attempts_total": sum(outcomes.values()),
         "attempts_earlier": max(0, task.trajectory_count - sum(outcomes.values())),
-        "outcomes": [(name or "none", count) for name, count in outcomes.most_common()],
+        "outcomes": [(name or "none", count) for name, count in rank_by_count(outcomes)],
         "pass_at": pass_at(counted["solved"], sum(counted.values())),
     }
 

@@ -12,6 +12,7 @@ from typing import Any
 from django.db.models import Count, Q
 from django.utils import timezone
 
+from webapp.frequencies import rank_by_count
 from webapp.review.models import Assignment, AssignmentState, QueueItem, ReviewDecision, ReviewItemState, ReviewQueue
 
 MOST_DECISIONS = 20_000
@@ -99,7 +100,7 @@ def numbers(queue: ReviewQueue) -> QueueNumbers:
         closed=states.get(ReviewItemState.CLOSED, 0),
         withdrawn=states.get(ReviewItemState.WITHDRAWN, 0),
         gold=rows.filter(gold__isnull=False).count(),
-        verdicts=sorted(verdicts.items(), key=lambda pair: -pair[1]),
+        verdicts=rank_by_count(verdicts),
         agreement=agreed / pairs if pairs else None,
         pairs=pairs,
         seconds=median(seconds) if seconds else None,

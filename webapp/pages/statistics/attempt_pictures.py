@@ -15,6 +15,7 @@ from django.db.models.fields.json import JSONField
 from django.db.models.functions import Cast
 
 from webapp.environments.models import Environment
+from webapp.frequencies import rank_by_count
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.scenarios.queries import DIFFICULTIES
 from webapp.trajectories.failure_kinds import FAILURES
@@ -127,7 +128,7 @@ def count_failures(scope: AttemptScope) -> FailureCounts | None:
             counts[name] = counts.get(name, 0) + count
     if not every:
         return None
-    ordered = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
+    ordered = rank_by_count(counts)
     bars = make_bars((name, _word_failure(name), count, _list_failure(scope, name)) for name, count in ordered)
     return FailureCounts(sum(counts.values()), every, bars)
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from synthesis.themes.layout import MapPosition
 from webapp.batches.models import ItemState
+from webapp.frequencies import rank_by_count
 from webapp.pages.statistics.scope import Scope
 from webapp.pages.theme_map.kept_layouts import has_quick_layout, load_layout
 from webapp.pages.theme_map.placed_themes import PlacedTheme, list_themes
@@ -136,7 +137,7 @@ def draw_theme_map(themes: Sequence[PlacedTheme], more: bool, choice: MapChoice)
     places = load_layout([theme.text for theme in themes])
     depth = 1 if choice.alone else 0
     names = [name_label(theme, depth) for theme in themes]
-    counts = sorted(Counter(names).items(), key=lambda pair: (-pair[1], pair[0]))
+    counts = rank_by_count(Counter(names))
     colours = {name: at for at, (name, _) in enumerate(counts[:COLOURED], start=1)}
     points = [
         Point(

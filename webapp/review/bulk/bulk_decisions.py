@@ -12,6 +12,7 @@ from django.db.models import Exists, OuterRef
 
 from synthesis.errors import InputError
 from webapp.errors import Refusal
+from webapp.frequencies import rank_by_count
 from webapp.review.bulk.vote_forecast import VoteForecast, forecast_votes
 from webapp.review.decisions import DecisionChoice, checked, decide
 from webapp.review.models import ReviewDecision, ReviewKind
@@ -161,5 +162,5 @@ def _find_approved(user: Any, keys: Sequence[int]) -> set[int]:
 def states_after(group: uuid.UUID) -> list[tuple[int, str]]:
     """(tasks, review state) of what one bulk act decided, as it is now; the most frequent first."""
     rows = Task.objects.filter(pk__in=ReviewDecision.objects.filter(group=group).values("task"))
-    states = Counter(rows.values_list("review_state", flat=True))
-    return [(count, str(ReviewState(state).label)) for state, count in states.most_common()]
+    states = Counter(rows.values_list("review_state", flat=True).order_by())
+    return [(count, str(ReviewState(state).label)) for state, count in rank_by_count(states)]

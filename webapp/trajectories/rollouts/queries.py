@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from webapp.frequencies import rank_by_count
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.spec import ForkOf
@@ -75,7 +76,7 @@ def summary_of(rollout: Rollout) -> Summary:
     rewards = [row.reward or 0.0 for row in judged]
     return Summary(
         lines=lines,
-        outcomes=Counter(row.outcome for row in ended).most_common(),
+        outcomes=rank_by_count(Counter(row.outcome for row in ended)),
         done=sum(line.state == AttemptState.DONE for line in lines),
         scored=len(judged),
         solved=sum(row.outcome == "solved" for row in judged),

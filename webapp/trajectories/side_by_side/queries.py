@@ -14,6 +14,7 @@ from django.db.models.functions import MD5, Cast, Left
 from django.http import QueryDict
 
 from webapp.errors import NotFound, Unusable
+from webapp.frequencies import rank_by_count
 from webapp.paging import COUNTED_TO
 from webapp.query_params import whole_number
 from webapp.trajectories.failure_reason import tell_reasons
@@ -76,7 +77,7 @@ class ChosenAttempts:
 def chosen_attempts(ids: Sequence[int]) -> ChosenAttempts:
     """How chosen attempts ended and whether they can be compared, in one query: for who is still choosing."""
     rows = list(Trajectory.objects.filter(pk__in=ids).values_list("pk", "task_id", "outcome").order_by("pk"))
-    outcomes = Counter(outcome for _, _, outcome in rows).most_common()
+    outcomes = rank_by_count(Counter(outcome for _, _, outcome in rows))
     refusal = _wrong_number(len(rows)) or _wrong_tasks([(pk, task) for pk, task, _ in rows])
     return ChosenAttempts(outcomes, str(refusal) if refusal is not None and len(rows) > 1 else "")
 
@@ -85,7 +86,7 @@ def filtered_attempts(query: QueryDict) -> ChosenAttempts:
     """How the attempts that the list's filters leave ended; nothing if they are too many to be counted at once."""
     rows = rows_of(read_filters(query)).order_by()
     outcomes = Counter(rows.values_list("outcome", flat=True)[: COUNTED_TO + 1])
-    return ChosenAttempts(outcomes.most_common() if outcomes.total() <= COUNTED_TO else [], "")
+    return ChosenAttempts(rank_by_count(outcomes) if outcomes.total() <= COUNTED_TO else [], "")
 
 
 def _wrong_number(count: int) -> Unusable | None:
