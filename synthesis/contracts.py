@@ -6,7 +6,7 @@ in which sets, tuples, non-string keys and the like are tagged objects, so that 
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -196,16 +196,54 @@ class Reward(Frozen):
         return tuple(number for number, verdict in enumerate(self.verdicts, 1) if verdict.undecided)
 
 
+AnswerType = Literal[
+    "number",
+    "money",
+    "date",
+    "time",
+    "duration",
+    "enumeration",
+    "id",
+    "name",
+    "list",
+    "record",
+    "boolean",
+    "text",
+]
+"""`number`, `money` and `duration` are JSON numbers in the field's unit, `date` is `YYYY-MM-DD`, `time` `HH:MM`."""
+
+
 class AnswerField(Frozen):
-    """One field of the form in which a task may ask for its answer. `unit` is what its type leaves open (kg, EUR),
-    `choices` are what a `choice` may be. What is not `required` may be left out where no check asks for it."""
+    """One field of an answer form: what the agent has to tell, and as what type.
+
+    `unit` is what a number is counted in (kg, EUR, minutes), `tolerance` by how much it may differ, in the same unit
+    (minutes for a `time`). An `enumeration` names its `choices`, a `list` what each of its `items` is and whether it
+    must be `ordered`, a `record` its `fields`. What is not `required` may be left out.
+    """
 
     name: str = Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")
-    type: Literal["text", "choice", "list", "number", "money", "date", "time", "duration"] = "text"
-    about: str = Field(default="", max_length=300)
+    type: AnswerType = "text"
+    description: str = Field(default="", max_length=300)
     unit: str = Field(default="", max_length=40)
-    choices: tuple[str, ...] = ()
+    tolerance: float = Field(default=0, ge=0, le=1e9)
+    choices: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(default=(), max_length=100)
+    items: AnswerField | None = None
+    ordered: bool = False
+    fields: tuple[AnswerField, ...] = Field(default=(), max_length=20)
     required: bool = True
+
+    @model_validator(mode="after")
+    def _whole(self) -> AnswerField:
+        needed = {"enumeration": bool(self.choices), "list": self.items is not None, "record": bool(self.fields)}
+        names = {"enumeration": "choices", "list": "items", "record": "fields"}
+        for kind, given in needed.items():
+            if given != (self.type == kind):
+                raise ValueError(f"`{names[kind]}` belong to a field of type {kind}, and to no other")
+        if self.tolerance and self.type not in ("number", "money", "duration", "time"):
+            raise ValueError("only numbers, amounts, durations and times have a tolerance")
+        if len({field.name for field in self.fields}) < len(self.fields):
+            raise ValueError("two of its `fields` have the same name")
+        return self
 
 
 class ReferenceCall(Frozen):

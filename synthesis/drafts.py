@@ -237,12 +237,14 @@ class TaskDraft(Frozen):
     """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it, `runs` are
     what the stage knows of the teacher's runs at it.
 
-    The instruction ends with the `answer_form`, if there is one.
+    With an `answer_form` the agent submits its fields; `expected_answer` holds their expected values. `checks` hold those
+    made from them too.
     """
 
     title: str
     instruction: str
     answer_form: tuple[AnswerField, ...] = ()
+    expected_answer: dict[str, Any] = Field(default_factory=dict)
     checklist: tuple[str, ...] = ()
     checks: tuple[CheckRecord, ...] = ()
     rule: ScoreRule = "goals"

@@ -1,37 +1,65 @@
-"""The form that a task may ask its answer in: named, typed fields, asked for at the end of the instruction.
+"""The answer form of a task: typed fields that an agent submits, the schema it is told, and the checks that compare.
 
-A task's record names them in `answer_form`, a list of `{name, type, about, unit, choices, required}`; an answer may
-lack a field that is not `required`. Its checks read those that they name as data, by
-`answer_fields(answer, name="type", ...)`; what is left out is None there.
+A task's record holds the fields in `answer_form`, a list of `AnswerField`, and beside it `expected_answer`, an object
+with the expected value of each field that is compared by value. A field without one must be read by a check of the task
+(`answer_value(answer, "order")`). The agent sees the fields alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from synthesis.contracts import AnswerField
-from synthesis.errors import FormatError
-from synthesis.formats.values import list_field
+from synthesis.contracts import AnswerField, Tool
+from synthesis.errors import FormatError, InputError
+from synthesis.formats.files import json_type, loads, require_usable
+from synthesis.formats.records import CheckRecord
+from synthesis.formats.values import list_field, object_field, shorten
+from synthesis.runtime.child.answer_values import MOST_CHARS, MOST_ITEMS, is_value
 
+SUBMIT_ANSWER = "submit_answer"
+"""The terminal tool by which an agent gives its answer."""
 MOST_FIELDS = 20
-_SPELLED = {
-    "text": "text",
-    "choice": "one of",
-    "list": "a list of texts",
+MOST_DEPTH = 3
+TEXT_CHARS = 10_000
+_FENCE = re.compile(r"```(?:json)?[ \t]*\n(.*?)\n?```", re.DOTALL)
+_WANTED = {
     "number": "a number",
-    "money": "an amount with two decimals, such as 5.90",
+    "money": "an amount as a number with at most two decimals, such as 5.9",
     "date": "a date as YYYY-MM-DD",
-    "time": "a time of day as HH:MM",
-    "duration": "a length of time in minutes",
+    "time": "a time of day as HH:MM, from 00:00 to 23:59",
+    "duration": "a length of time as a number",
+    "enumeration": "one of",
+    "id": "the id of a record, as a text",
+    "name": "a name",
+    "list": "a list",
+    "record": "an object",
+    "boolean": "true or false",
+    "text": "a text",
+}
+_SCHEMAS: dict[str, dict[str, Any]] = {
+    "number": {"type": "number"},
+    "money": {"type": "number"},
+    "date": {"type": "string", "format": "date"},
+    "time": {"type": "string", "pattern": "^([01][0-9]|2[0-3]):[0-5][0-9]$"},
+    "duration": {"type": "number"},
+    "enumeration": {"type": "string"},
+    "id": {"type": "string"},
+    "name": {"type": "string"},
+    "list": {"type": "array", "maxItems": MOST_ITEMS},
+    "record": {"type": "object", "additionalProperties": False},
+    "boolean": {"type": "boolean"},
+    "text": {"type": "string"},
 }
 
 
-def answer_form(raw: dict[str, Any], place: str) -> tuple[AnswerField, ...]:
-    """The form in a task's record, empty where it has none. Raises FormatError."""
-    listed = list_field(raw, "answer_form", place)
+def read_form(raw: Mapping[str, Any], place: str) -> tuple[AnswerField, ...]:
+    """Read the form in a task's record, empty if it has none. Raises FormatError."""
+    listed = list_field(dict(raw), "answer_form", place)
     if len(listed) > MOST_FIELDS:
         raise FormatError(f"{place}.answer_form", f"{len(listed)} fields; at most {MOST_FIELDS} are allowed")
     found: list[AnswerField] = []
@@ -39,41 +67,172 @@ def answer_form(raw: dict[str, Any], place: str) -> tuple[AnswerField, ...]:
         where = f"{place}.answer_form[{index}]"
         try:
             field = AnswerField.model_validate(item)
-        except ValidationError as error:
-            first = error.errors()[0]
-            named = ".".join([where, *(str(part) for part in first["loc"])])
-            raise FormatError(named, f"{first['msg']}; a field has {', '.join(AnswerField.model_fields)}") from None
-        if field.type == "choice" and not field.choices:
-            raise FormatError(f"{where}.choices", "missing: a choice names what may be chosen")
+        except (ValidationError, RecursionError) as error:
+            raise FormatError(*_locate_error(error, where)) from None
+        if _measure_depth(field) > MOST_DEPTH:
+            raise FormatError(where, f"lists and records stand in each other more than {MOST_DEPTH} deep")
         if field.name in {other.name for other in found}:
-            raise FormatError(f"{where}.name", f"the field {field.name!r} stands twice")
+            raise FormatError(f"{where}.name", f"two fields are named {field.name!r}")
         found.append(field)
     return tuple(found)
 
 
-def form_record(form: Sequence[AnswerField]) -> dict[str, Any]:
-    """The form as a task's record holds it; empty without one."""
-    return {"answer_form": [field.model_dump(mode="json", exclude_defaults=True) for field in form]} if form else {}
+def read_expected(raw: Mapping[str, Any], form: Sequence[AnswerField], place: str) -> dict[str, Any]:
+    """Read the expected values in a task's record, by field. Raises FormatError."""
+    given = object_field(dict(raw), "expected_answer", place) or {}
+    fields = {field.name: field for field in form}
+    for name, value in given.items():
+        where = f"{place}.expected_answer.{shorten(name, 60)}"
+        if name not in fields:
+            raise FormatError(where, "the answer form has no field of this name")
+        if value is None and not fields[name].required:
+            continue
+        if not is_value(value, compare_spec(fields[name])):
+            raise FormatError(where, f"expected {describe_type(fields[name])}, found {shorten(json.dumps(value), 80)}")
+    return given
 
 
-def with_form(instruction: str, form: Sequence[AnswerField]) -> str:
-    """The instruction as an agent is given it: what is wanted, then how to answer."""
-    return f"{instruction.rstrip()}{_request(form)}" if form else instruction
+def form_record(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> dict[str, Any]:
+    """Return form and expected values as a task's record holds them; empty without a form."""
+    if not form:
+        return {}
+    fields = [field.model_dump(mode="json", exclude_defaults=True) for field in form]
+    return {"answer_form": fields, **({"expected_answer": dict(expected)} if expected else {})}
 
 
-def without_form(instruction: str, form: Sequence[AnswerField]) -> str:
-    """What is wanted, without how to answer: the inverse of `with_form`."""
-    return instruction.removesuffix(_request(form)) if form else instruction
+def field_checks(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> tuple[CheckRecord, ...]:
+    """Return a check for each field that has an expected value: it compares what was submitted, by type."""
+    return tuple(_field_check(field, expected[field.name]) for field in form if field.name in expected)
 
 
-def _request(form: Sequence[AnswerField]) -> str:
-    lines = [f"- {field.name}: {_said(field)}" for field in form]
-    request = "End with an answer in this form, as a JSON object with these fields and nothing beside it:"
-    return "\n".join(["", "", request, *lines])
+def with_field_checks(
+    own: Sequence[CheckRecord], form: Sequence[AnswerField], expected: Mapping[str, Any]
+) -> tuple[CheckRecord, ...]:
+    """Return the checks of a task and behind them those of its form, each source once."""
+    known = {check.source for check in own}
+    return (*own, *(check for check in field_checks(form, expected) if check.source not in known))
 
 
-def _said(field: AnswerField) -> str:
-    kind = _SPELLED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")
-    kind += f", in {field.unit}" if field.unit else ""
-    kind += "" if field.required else "; may be left out"
-    return f"{field.about}; {kind}" if field.about else kind
+def without_field_checks(
+    checks: Sequence[CheckRecord], form: Sequence[AnswerField], expected: Mapping[str, Any]
+) -> tuple[CheckRecord, ...]:
+    """Return the checks that are not made from the form: the inverse of `with_field_checks`."""
+    made = {check.source for check in field_checks(form, expected)}
+    return tuple(check for check in checks if check.source not in made)
+
+
+def answer_tool(form: Sequence[AnswerField]) -> Tool:
+    """Return the terminal tool whose parameters are the form."""
+    words = "Give the final answer. This ends the task: call it once, when everything else is done."
+    return Tool(name=SUBMIT_ANSWER, description=words, kind="query", parameters=answer_schema(form))
+
+
+def answer_schema(form: Sequence[AnswerField]) -> dict[str, Any]:
+    """Return the JSON schema of the object that an agent submits."""
+    return {
+        "type": "object",
+        "properties": {field.name: _field_schema(field) for field in form},
+        "required": [field.name for field in form if field.required],
+        "additionalProperties": False,
+    }
+
+
+def read_submission(form: Sequence[AnswerField], given: Any) -> dict[str, Any]:
+    """Return what an agent submitted, by field in the form's order, without what it left empty.
+
+    Raises InputError that names each wrong field, what it should be and what was found.
+    """
+    if not isinstance(given, dict):
+        raise InputError(f"The answer must be a JSON object, found a {json_type(given)}.")
+    fields = {field.name: field for field in form}
+    problems = [f"{shorten(name, 60)}: the form has no such field" for name in given if name not in fields]
+    for field in form:
+        value = given.get(field.name)
+        if value is None and not field.required:
+            continue
+        if value is None:
+            problems.append(f"{field.name}: missing; expected {describe_type(field)}")
+        elif not is_value(value, compare_spec(field)) or len(json.dumps(value)) > TEXT_CHARS:
+            problems.append(f"{field.name}: expected {describe_type(field)}, found {shorten(json.dumps(value), 80)}")
+    if problems:
+        raise InputError("; ".join(problems[:MOST_FIELDS]) + ".")
+    return {field.name: given[field.name] for field in form if given.get(field.name) is not None}
+
+
+def read_written_submission(form: Sequence[AnswerField], text: str) -> dict[str, Any]:
+    """Return what an agent submitted as text: a JSON object, alone, in a fenced block or behind words.
+
+    Raises InputError.
+    """
+    fenced = _FENCE.findall(text[:MOST_CHARS])
+    written = fenced[-1] if fenced else text[text.find("{") : text.rfind("}") + 1] if "{" in text else ""
+    if not written.strip() or len(text) > MOST_CHARS:
+        raise InputError("The answer must be a JSON object with the fields of the answer form; none was found.")
+    try:
+        value = loads(written)
+        require_usable(value, "the answer")
+    except (ValueError, RecursionError, FormatError) as error:
+        raise InputError(f"The answer cannot be read as a JSON object: {shorten(str(error), 200)}.") from None
+    return read_submission(form, value)
+
+
+def answer_text(submitted: Mapping[str, Any]) -> str:
+    """Return a submitted answer as attempts, references and checks hold it: JSON text on one line."""
+    return json.dumps(submitted, ensure_ascii=False)
+
+
+def describe_type(field: AnswerField) -> str:
+    """Return in words what a value of the field looks like."""
+    words = _WANTED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")
+    words += f" in {field.unit}" if field.unit else ""
+    if field.items is not None:
+        words += f", each item {describe_type(field.items)}" + (", in order" if field.ordered else "")
+    if field.fields:
+        words += " with " + ", ".join(f"{inner.name} ({describe_type(inner)})" for inner in field.fields)
+    return words
+
+
+def compare_spec(field: AnswerField) -> dict[str, Any]:
+    """Return what a comparison needs of a field, as checks are given it."""
+    names = {"type", "tolerance", "choices", "items", "ordered", "fields", "required"}
+    spec = field.model_dump(mode="json", exclude_defaults=True, include=names)
+    if field.items is not None:
+        spec["items"] = compare_spec(field.items)
+    if field.fields:
+        spec["fields"] = [{"name": inner.name, **compare_spec(inner)} for inner in field.fields]
+    return {"type": field.type, **spec}
+
+
+def _field_check(field: AnswerField, expected: Any) -> CheckRecord:
+    spec = {name: value for name, value in compare_spec(field).items() if name != "required"}
+    more = ", ".join(f"{name}={value!r}" for name, value in spec.items())
+    source = "def check(initial_state, final_state, answer):\n"
+    source += f"    return is_expected(answer, {field.name!r}, {expected!r}, {more})\n"
+    return CheckRecord(label=f"The answer is right: {field.description or field.name}", source=source)
+
+
+def _field_schema(field: AnswerField) -> dict[str, Any]:
+    schema = dict(_SCHEMAS[field.type])
+    words = [field.description.rstrip("."), describe_type(field) if field.type != "text" else ""]
+    schema["description"] = "; ".join(part for part in words if part)
+    if field.choices:
+        schema["enum"] = list(field.choices)
+    if field.items is not None:
+        schema["items"] = _field_schema(field.items)
+    if field.fields:
+        inner = answer_schema(field.fields)
+        schema |= {"properties": inner["properties"], "required": inner["required"]}
+    return schema
+
+
+def _measure_depth(field: AnswerField) -> int:
+    inner = (*field.fields, *((field.items,) if field.items is not None else ()))
+    return 1 + max(map(_measure_depth, inner), default=0)
+
+
+def _locate_error(error: ValidationError | RecursionError, where: str) -> tuple[str, str]:
+    if isinstance(error, RecursionError):
+        return where, "nested too deeply"
+    first = error.errors()[0]
+    message = first["msg"].removeprefix("Value error, ")
+    return ".".join([where, *(str(part) for part in first["loc"])]), message

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from synthesis.contracts import Frame, ToolKind, Withheld
 from synthesis.errors import FormatError
-from synthesis.formats.answer_form import answer_form, with_form
+from synthesis.formats.answer_form import read_expected, read_form, with_field_checks
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
@@ -208,16 +208,18 @@ def scenario(entry: Entry) -> TaskRecord:
     if state is None:
         raise FormatError(f"{place}.init_config", "missing")
     _checklist(raw, place)
-    form = answer_form(raw, place)
+    form = read_form(raw, place)
+    expected = read_expected(raw, form, place)
     return TaskRecord(
         environment_key=environment_key,
         key=key,
         title=shorten(instruction, 120),
         scenario_name=key,
-        instruction=with_form(instruction, form),
+        instruction=instruction,
         answer_form=form,
+        expected_answer=expected,
         initial_state=state,
-        checks=tuple(_checks(raw, place)),
+        checks=with_field_checks(tuple(_checks(raw, place)), form, expected),
         frame=_own_field(Frame, "frame", raw, place),
         withheld=_own_field(Withheld, "withheld", raw, place),
         raw=raw,

@@ -10,6 +10,7 @@ from pydantic import Field
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    AnswerField,
     Frame,
     Frozen,
     Mark,
@@ -32,12 +33,14 @@ CONVERSATION_TURNS = 40
 
 class RolloutTask(Frozen):
     """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
-    environment. `key` is the caller's name for it and comes back in each attempt."""
+    environment. With an `answer_form` the agent submits its fields by a terminal tool. `key` is the caller's name for it
+    and comes back in each attempt."""
 
     key: str
     program: Program
     initial: State
     instruction: str
+    answer_form: tuple[AnswerField, ...] = ()
     documentation: str = ""
     checks: tuple[str, ...]
     marks: tuple[Mark, ...] | None = None
@@ -56,6 +59,8 @@ class AttemptSetting(Frozen):
     max_unusable: int = Field(default=3, ge=1)
     """So many unusable turns in a row (nothing said, no call that can be carried out) end it as `agent_error`."""
     max_calls_a_turn: int = Field(default=32, ge=1, le=128)
+    max_answer_mends: int = Field(default=3, ge=0, le=20)
+    """So many answers that do not fit the answer form may be mended; the next one ends it as `agent_error`."""
     validation: Validation = "schema"
     observation_chars: int = Field(default=20_000, ge=200)
     """A longer observation is cut for the agent, and says so."""

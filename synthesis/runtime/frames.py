@@ -124,12 +124,12 @@ def _patch(operations: Any) -> Patch:
 def verdict(reply: dict[str, Any]) -> Verdict:
     """A check's verdict. Raises BadFrame."""
     parts = reply.get("v")
-    if type(parts) is not list or len(parts) != 4:
+    if type(parts) is not list or len(parts) != 3:
         raise BadFrame("a verdict lacks its parts")
-    passed, other, error, uncertain = parts
-    if any(type(flag) is not bool for flag in (passed, other, uncertain)) or type(error) is not str:
+    passed, other, error = parts
+    if any(type(flag) is not bool for flag in (passed, other)) or type(error) is not str:
         raise BadFrame("a verdict lacks its parts")
     if len(error) > _TEXT_CAP:
         raise BadFrame("a verdict lacks its parts")
-    passed = passed and not other and not error and not uncertain
-    return Verdict(passed=passed, non_boolean=other, error=_readable(error), uncertain=uncertain)
+    passed = passed and not other and not error
+    return Verdict(passed=passed, non_boolean=other, error=_readable(error))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Allowance, Frame, Program, Reference, Tool
-from synthesis.formats.answer_form import answer_form, form_record, with_form
+from synthesis.formats.answer_form import answer_text, form_record, read_expected, read_form, with_field_checks
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
@@ -73,19 +73,22 @@ def _task(
 ) -> TaskRecord:
     free = [Allowance(source="author", **place) for place in task.get("free", ())]
     frame = widen(spanned, free) if spanned is not None else None
-    listed = [{"check_item": check["label"], "check_func": check["source"]} for check in task["checks"]]
-    form = answer_form(task, task["key"])
+    form = read_form(task, task["key"])
+    expected = read_expected(task, form, task["key"])
+    own = [CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]]
+    checks = with_field_checks(own, form, expected)
     return TaskRecord(
         environment_key=about["key"],
         key=task["key"],
         title=task["title"],
         scenario_name=scene["name"],
-        instruction=with_form(task["instruction"], form),
+        instruction=task["instruction"],
         answer_form=form,
+        expected_answer=expected,
         initial_state=scene["initial_state"],
-        checks=tuple(CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]),
+        checks=checks,
         score_rule=task["score_rule"],
-        reference=Reference.model_validate(reference) if reference else None,
+        reference=_reference(reference) if reference else None,
         frame=frame,
         raw={
             "env_id": about["key"],
@@ -93,11 +96,17 @@ def _task(
             "task_id": task["key"],
             "init_config": scene["initial_state"],
             "task": task["instruction"],
-            **form_record(form),
-            "checklist_with_func": listed,
+            **form_record(form, expected),
+            "checklist_with_func": [{"check_item": check.label, "check_func": check.source} for check in checks],
             **({"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}),
         },
     )
+
+
+def _reference(written: dict[str, Any]) -> Reference:
+    """A reference; the answer to a form stands in it as an object."""
+    answer = written.get("answer", "")
+    return Reference.model_validate({**written, "answer": answer if isinstance(answer, str) else answer_text(answer)})
 
 
 def references(folder: Path) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from synthesis.runtime.child.answers import HELPERS
+from synthesis.runtime.child.answer_values import HELPERS
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.tasks.task_context import Unfit
 from synthesis.verifiers.check_reads import reads_answer

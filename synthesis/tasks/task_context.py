@@ -55,6 +55,7 @@ class World:
             program=self.program,
             initial=self.initial,
             instruction=task.instruction,
+            answer_form=task.answer_form,
             checks=tuple(check.source for check in task.checks),
             labels=tuple(check.label for check in task.checks),
             rule=task.rule,

@@ -27,6 +27,7 @@ def rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
         program=world.program,
         initial=world.initial,
         instruction=task.instruction,
+        answer_form=task.answer_form,
         documentation=documentation(world.record.introduction, world.record.rules),
         checks=tuple(check.source for check in task.checks),
         rule=task.rule,

@@ -10,6 +10,7 @@ from typing import Any
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    AnswerField,
     Frame,
     Frozen,
     OutsideChange,
@@ -39,6 +40,7 @@ class Subject(Frozen):
     program: Program
     initial: State
     instruction: str = ""
+    answer_form: tuple[AnswerField, ...] = ()
     checks: tuple[str, ...]
     labels: tuple[str, ...] = ()
     rule: ScoreRule = "goals"

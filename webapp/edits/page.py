@@ -31,7 +31,6 @@ from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.revision_record import plain_instruction
 from webapp.scenarios.states import load_state
 
 STATE_SHOWN = 200_000
@@ -179,7 +178,7 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     if changes.title is not None and changes.title != title:
         parts.append(part("Title", title, changes.title, budget))
     if changes.instruction is not None:
-        parts.append(part("Instruction", plain_instruction(revision), changes.instruction, budget))
+        parts.append(part("Instruction", revision.instruction, changes.instruction, budget))
     if new_state and edit.initial_id:
         before, after = load_state(revision.scenario.initial_id), load(StateBody, edit.initial_id)
         parts.append(part("Initial state", _lines(before), _lines(after), budget))

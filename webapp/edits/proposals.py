@@ -24,7 +24,7 @@ from webapp.scenarios.references import (
     reference_of,
     withheld_of,
 )
-from webapp.scenarios.revision_record import RevisionChanges, plain_instruction, task_record
+from webapp.scenarios.revision_record import RevisionChanges, task_record
 from webapp.scenarios.states import load_state
 
 PROGRAM_FIELD = "env_class_code"
@@ -164,7 +164,7 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
     """What a draft changes of a task's revision: parts that came out as they are now are none."""
     body = edit.body
     instruction = body.get("instruction")
-    if instruction is not None and instruction == plain_instruction(revision):
+    if instruction is not None and instruction == revision.instruction:
         instruction = None
     checks = None
     if "checks" in body:
@@ -183,7 +183,7 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
         return {}
     return {
         "title": edit.base_title or task.title,
-        "instruction": plain_instruction(revision),
+        "instruction": revision.instruction,
         "checks": [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")],
         "criteria": list(revision.criteria),
         "reference": spelled_reference(edit.reference),

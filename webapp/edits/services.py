@@ -24,7 +24,6 @@ from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.revision_record import plain_instruction
 from webapp.scenarios.states import store_state
 
 FORECAST_JOB = "forecast_edit"
@@ -145,7 +144,7 @@ def start_task_restore(user: Any, revision: TaskRevision) -> Edit:
         raise Conflict("This is the task's current revision.")
     known, then = reference_of(task.current), reference_of(revision)
     checks = [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")]
-    body: dict[str, Any] = {"title": task.title, "instruction": plain_instruction(revision), "checks": checks}
+    body: dict[str, Any] = {"title": task.title, "instruction": revision.instruction, "checks": checks}
     if revision.verifier_kind == "rubric":
         body = {name: value for name, value in body.items() if name != "checks"} | {"criteria": revision.criteria}
     if then is not None:

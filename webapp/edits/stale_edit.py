@@ -15,7 +15,6 @@ from webapp.environments.version_diff import DiffPart, DiffRow, part
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import revision_diff
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.revision_record import plain_instruction
 
 
 @dataclass(frozen=True)
@@ -77,7 +76,7 @@ def _of_task(edit: Edit, given: dict[str, Any] | None) -> StaleSides:
             mine = task_parts(_typed(edit, given), task)
         except InputError:
             mine = None  # the form below has what was typed, and says what is wrong with it once it is sent again
-    text = f"{edit.base_title or task.title}\n\n{plain_instruction(revision)}"
+    text = f"{edit.base_title or task.title}\n\n{revision.instruction}"
     mine, about = kept if mine is None else mine, (f"revision {revision.number}: title and instruction", text)
     if not is_stale(edit):
         return StaleSides("Your draft, as another tab kept it", *about, mine, kept)

@@ -69,6 +69,7 @@ def subject_of(proposed: ProposedTask) -> Subject:
         program=proposed.program,
         initial=proposed.initial,
         instruction=record.instruction,
+        answer_form=record.answer_form,
         checks=tuple(check.source for check in record.checks),
         labels=tuple(check.label for check in record.checks),
         rule=record.score_rule,

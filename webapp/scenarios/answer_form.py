@@ -1,60 +1,71 @@
-"""The form in which a task asks for its answer, as pages show it, with what was given where there is an answer."""
+"""The answer form of a stored revision, as pages show it, with what was submitted if there is an answer."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from synthesis.contracts import AnswerField
-from synthesis.formats.answer_form import answer_form
-from synthesis.runtime.child.answers import CannotTell, answer_fields
-from synthesis.runtime.child.answers.fields import raw_fields
+from synthesis.errors import FormatError
+from synthesis.formats.answer_form import compare_spec, describe_type, read_expected, read_form
+from synthesis.runtime.child.answer_values import answer_value, is_equal
 from webapp.scenarios.models import TaskRevision
 
-UNITS = {"money": "two decimals", "date": "YYYY-MM-DD", "time": "HH:MM", "duration": "minutes"}
-"""What a type is given in, where the form names no unit."""
-GIVEN_CHARS = 500
+SHOWN_CHARS = 500
 
 
 @dataclass(frozen=True)
 class FormRow:
-    """One field. `given` is what an answer has there, `read` that as data; both empty where nothing is given."""
+    """One field: its type in words, the expected value and what was submitted, both empty if there is none.
+
+    `is_right` is None if the field has no expected value, or nothing was submitted at all.
+    """
 
     field: AnswerField
+    wanted: str
+    expected: str = ""
     given: str = ""
-    read: str = ""
-
-    @property
-    def unit(self) -> str:
-        if self.field.choices:
-            return ", ".join(self.field.choices)
-        return self.field.unit or UNITS.get(self.field.type, "")
+    is_right: bool | None = None
 
 
-def form_of(revision: TaskRevision) -> tuple[AnswerField, ...]:
-    """The fields, empty where the task asks for no form. Reads no more of the record than that."""
+def read_answer_form(revision: TaskRevision) -> tuple[AnswerField, ...]:
+    """Return the fields, empty if the task has no form. Reads no more of the record than that."""
+    return read_form_and_expected(revision)[0]
+
+
+def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
+    """Return the fields and their expected values. A form of an earlier version of Envarium counts as none."""
     rows = TaskRevision.objects.filter(pk=revision.pk)
-    listed = rows.values_list("record__answer_form", flat=True).first()
-    return answer_form({"answer_form": listed}, f"task {revision.task_id}") if listed else ()
-
-
-def form_rows(form: Sequence[AnswerField]) -> list[FormRow]:
-    return [FormRow(field) for field in form]
-
-
-def given_rows(form: Sequence[AnswerField], answer: str) -> tuple[list[FormRow], str]:
-    """The form with what an answer has in it, and what is wrong with the whole of it; checks read the same."""
-    types: dict[str, str] = {field.name: field.type for field in form}
+    listed, expected = rows.values_list("record__answer_form", "record__expected_answer").first() or (None, None)
+    if not listed:
+        return (), {}
+    raw, place = {"answer_form": listed, "expected_answer": expected}, f"task {revision.task_id}"
     try:
-        raw, read = raw_fields(answer, list(types)), answer_fields(answer, **types)
-    except CannotTell as doubt:
-        return form_rows(form), f"It cannot be told what is given: {doubt}."
-    if raw is None or read is None:
-        return form_rows(form), "The answer is not in this form."
-    return [FormRow(field, _shown(raw.get(field.name)), _shown(read[field.name])) for field in form], ""
+        form = read_form(raw, place)
+        return form, read_expected(raw, form, place)
+    except FormatError:
+        return (), {}
 
 
-def _shown(value: object) -> str:
-    text = value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)
-    return text[:GIVEN_CHARS]
+def list_form_rows(
+    form: Sequence[AnswerField], expected: Mapping[str, Any], answer: str | None = None
+) -> list[FormRow]:
+    """Return a row for each field; `answer` is the submitted one, empty if nothing was submitted."""
+    rows = []
+    for field in form:
+        given = answer_value(answer, field.name) if answer else None
+        is_right = None
+        if answer and field.name in expected:
+            is_right = is_equal(given, expected[field.name], compare_spec(field))
+        known = _show_value(expected[field.name]) if field.name in expected else ""
+        rows.append(FormRow(field, describe_type(field), known, _show_value(given) if answer else "", is_right))
+    return rows
+
+
+def _show_value(value: Any) -> str:
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text[:SHOWN_CHARS]

@@ -2,41 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.contracts import Finding, Frame, Mark
-from synthesis.formats.answer_form import with_form
+from synthesis.contracts import AnswerField, Finding, Frame, Mark
+from synthesis.formats.answer_form import form_record, with_field_checks, without_field_checks
 from synthesis.formats.envscaler_export import STATE_FIELD
 from synthesis.formats.records import CheckRecord, TaskRecord
-from webapp.scenarios.answer_form import form_of
+from webapp.scenarios.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
 from webapp.scenarios.services import Start
 
-_MARK = "\N{END OF TEXT}"
-
 
 @dataclass(frozen=True)
 class RevisionChanges:
-    """Parts of a revision that become others; None leaves a part as it is. `instruction` is without the answer form."""
+    """Parts of a revision that become others; None leaves a part as it is. `checks` are without those of the answer form
+    if the form or its expected values become others too."""
 
     title: str | None = None
     instruction: str | None = None
     checks: tuple[CheckRecord, ...] | None = None
     criteria: tuple[str, ...] | None = None
+    answer_form: tuple[AnswerField, ...] | None = None
+    expected_answer: dict[str, Any] | None = None
     state_changes: bool = False
     """Whether the record's own spelling of the initial state does not hold any more."""
 
 
 UNCHANGED = RevisionChanges()
-
-
-def plain_instruction(revision: TaskRevision) -> str:
-    """The instruction without the form of the answer that stands at its end."""
-    form = form_of(revision)
-    suffix = with_form(_MARK, form).removeprefix(_MARK) if form else ""
-    return revision.instruction.removesuffix(suffix) if suffix else revision.instruction
 
 
 def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionChanges = UNCHANGED) -> TaskRecord:
@@ -45,23 +40,27 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
     checks = changes.checks
     if checks is None:
         checks = tuple(CheckRecord(label=label, source=source) for label, source in stored)
-    instruction = revision.instruction
-    if changes.instruction is not None:
-        instruction = with_form(changes.instruction, form_of(revision))
+    form, expected = old_form, old_expected = read_form_and_expected(revision)
+    if changes.answer_form is not None or changes.expected_answer is not None:
+        form = changes.answer_form if changes.answer_form is not None else form
+        expected = changes.expected_answer if changes.expected_answer is not None else expected
+        checks = with_field_checks(without_field_checks(checks, old_form, old_expected), form, expected)
     criteria = revision.criteria if changes.criteria is None else changes.criteria
     return TaskRecord(
         environment_key=revision.task.environment.key,
         key=revision.task.key,
         title=changes.title if changes.title is not None else revision.task.title,
         scenario_name=revision.scenario.name,
-        instruction=instruction,
+        instruction=revision.instruction if changes.instruction is None else changes.instruction,
+        answer_form=form,
+        expected_answer=expected,
         initial_state={},
         checks=checks,
         criteria=tuple(str(criterion) for criterion in criteria),
         score_rule=revision.score_rule,
         frame=frame,
         withheld=withheld_of(revision),
-        raw=_raw(revision.record, frame, changes),
+        raw=_raw(revision.record, frame, changes, checks) | form_record(form, expected),
     )
 
 
@@ -70,14 +69,16 @@ def same_record(revision: TaskRevision) -> TaskRecord:
     return task_record(revision, frame_of_revision(revision))
 
 
-def _raw(record: dict[str, Any], frame: Frame | None, changes: RevisionChanges) -> dict[str, Any]:
+def _raw(
+    record: dict[str, Any], frame: Frame | None, changes: RevisionChanges, checks: Sequence[CheckRecord]
+) -> dict[str, Any]:
     """The imported record with the changes in its own fields, so that an export says the same as the revision."""
-    raw = {name: value for name, value in record.items() if name != "frame"}
+    raw = {name: value for name, value in record.items() if name not in ("frame", "answer_form", "expected_answer")}
     if changes.instruction is not None:
         raw["task"] = changes.instruction
-    if changes.checks is not None:
-        raw["checklist"] = [check.label for check in changes.checks]
-        raw["checklist_with_func"] = [{"check_item": c.label, "check_func": c.source} for c in changes.checks]
+    if changes.checks is not None or changes.answer_form is not None or changes.expected_answer is not None:
+        raw["checklist"] = [check.label for check in checks]
+        raw["checklist_with_func"] = [{"check_item": c.label, "check_func": c.source} for c in checks]
     if changes.criteria is not None:
         raw["criteria"] = list(changes.criteria)
     if changes.state_changes and STATE_FIELD in raw:

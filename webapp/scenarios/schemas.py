@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
-from webapp.scenarios.answer_form import form_of
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.queries import DifficultyName
 from webapp.scenarios.withheld.filters import WithheldName
@@ -169,13 +169,17 @@ class FrameOut(Schema):
 
 
 class AnswerFieldOut(Schema):
-    """One field of the form in which the task asks for its answer; it may lack those that are not `required`."""
+    """One field of the answer form that an agent submits; it may leave out those that are not `required`."""
 
     name: str
     type: str
-    about: str
+    description: str
     unit: str
+    tolerance: float
     choices: list[str]
+    items: AnswerFieldOut | None
+    ordered: bool
+    fields: list[AnswerFieldOut]
     required: bool
 
 
@@ -196,7 +200,7 @@ class RevisionOut(RevisionLine):
 
     @staticmethod
     def resolve_answer_form(row: TaskRevision) -> list[AnswerFieldOut]:
-        return [AnswerFieldOut(**field.model_dump()) for field in form_of(row)]
+        return [AnswerFieldOut(**field.model_dump()) for field in read_answer_form(row)]
 
 
 class TaskOut(TaskLine):

@@ -17,7 +17,7 @@ from webapp.lists.list_context import shown_list
 from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
-from webapp.scenarios.answer_form import form_of, form_rows
+from webapp.scenarios.answer_form import list_form_rows, read_form_and_expected
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.exporter import attachment
@@ -97,7 +97,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         return render(request, "scenarios/checks.html", context)
     if revision is not None:
         context |= audit_context(row, revision) | frame_context(row, revision) | withheld_context(row, revision)
-        context["form_rows"] = form_rows(form_of(revision))
+        context["form_rows"] = list_form_rows(*read_form_and_expected(revision))
     context |= {"tab": Params(request.GET).choice("tab", TABS, "task"), "tabs": list(TABS.items())}
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)

@@ -8,8 +8,6 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from .answers import CannotTell
-
 KNOWN = ("initial_state", "final_state", "state", "answer")
 _POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
 
@@ -36,11 +34,10 @@ def describe(error: BaseException) -> tuple[str, str]:
     return str(type.__getattribute__(type(error), "__name__"))[:200], message
 
 
-def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str, Any]) -> tuple[bool, bool, str, bool]:
-    """(passed, whether it said something other than a boolean, why it failed to say anything, whether that is because
-    it cannot be told what a text says).
+def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str, Any]) -> tuple[bool, bool, str]:
+    """(passed, whether it said something other than a boolean, why it failed to say anything).
 
-    Only the object `True` passes. `space` holds the built-ins of the check, the helpers of `answers` among them. The
+    Only the object `True` passes. `space` holds the built-ins of the check, those of `answer_values` among them. The
     states are decoded copies that belong to this evaluation alone.
     """
     values = {"initial_state": initial, "final_state": final, "answer": answer, "state": final}
@@ -50,15 +47,13 @@ def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str
         exec(compile(source, "<check>", "exec", dont_inherit=True), scope)
         verdict = _call(_find(scope), values)
         if verdict is True or verdict is False:
-            return verdict, False, "", False
-        return False, True, f"it returned a {_name(verdict)}, not a boolean", False
+            return verdict, False, ""
+        return False, True, f"it returned a {_name(verdict)}, not a boolean"
     except MemoryError:
         raise
-    except CannotTell as doubt:
-        return False, False, f"it cannot be told: {describe(doubt)[1]}"[:MESSAGE_CHARS], True
     except BaseException as error:
         name, message = describe(error)
-        return False, False, f"{name}: {message}"[:MESSAGE_CHARS], False
+        return False, False, f"{name}: {message}"[:MESSAGE_CHARS]
 
 
 def _name(value: Any) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from . import preload, virtual, wire
-from .answers import HELPERS
+from .answer_values import HELPERS
 from .check_run import MESSAGE_CHARS, describe, evaluate
 from .codec import EncodingError, attributes_of, decode, encode, state_hash
 from .construct import construct, static_attribute
@@ -68,7 +68,7 @@ def program_builtins() -> dict[str, Any]:
 BUILTINS = program_builtins()
 """Made once, before the fork: a copy in each child would write to a hundred shared pages."""
 CHECK_BUILTINS = BUILTINS | HELPERS
-"""The names of a check: those of a program, and what reads answers."""
+"""The names of a check: those of a program, and what looks at submitted answers."""
 
 
 class Worker:

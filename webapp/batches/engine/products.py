@@ -13,7 +13,7 @@ from typing import Any
 from synthesis.contracts import Attempt, State
 from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, TaskDraft
 from synthesis.errors import InputError
-from synthesis.formats.answer_form import form_record, without_form
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, encode_state
@@ -137,6 +137,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
         scenario_name=state.name,
         instruction=draft.instruction,
         answer_form=draft.answer_form,
+        expected_answer=draft.expected_answer,
         initial_state=state.state,
         checks=draft.checks,
         score_rule=draft.rule,
@@ -147,8 +148,8 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
             "env_class_name": class_name,
             "task_id": key,
             "init_config": state.state,
-            "task": without_form(draft.instruction, draft.answer_form),
-            **form_record(draft.answer_form),
+            "task": draft.instruction,
+            **form_record(draft.answer_form, draft.expected_answer),
             "checklist": list(draft.checklist),
             "checklist_with_func": listed,
             **({"frame": draft.frame.model_dump(mode="json", exclude_defaults=True)} if draft.frame else {}),

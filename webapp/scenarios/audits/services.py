@@ -21,6 +21,7 @@ from synthesis.verifiers.doubts import CRITERION, may_be_judged
 from synthesis.verifiers.judge import Judge
 from synthesis.verifiers.mutants import around_difference
 from synthesis.verifiers.rubric_audit import RubricSubject, audit_rubric
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
@@ -128,6 +129,7 @@ def subject_of(case: Case, program: Program) -> Subject:
         program=program,
         initial=initial,
         instruction=case.revision.instruction,
+        answer_form=read_answer_form(case.revision),
         checks=tuple(source for source, _ in checks),
         labels=tuple(label for _, label in checks),
         rule=case.revision.score_rule,

@@ -19,7 +19,7 @@ from webapp.scenarios.audits.services import case_of, compute, known, store, sub
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import AuditState, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.revision_record import plain_instruction, task_record
+from webapp.scenarios.revision_record import task_record
 from webapp.scenarios.services import SavedTask, save_task
 from webapp.scenarios.states import load_state
 from webapp.templatetags.show import counted
@@ -132,15 +132,18 @@ def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: A
     record = task_record(revision, found.frame)
     listed = [{"check_item": check.label, "check_func": check.source} for check in found.checks]
     key = _key(parent, found)
-    instruction = plain_instruction(revision)
-    raw = {name: part for name, part in record.raw.items() if name not in ("answer_form", "criteria")}
+    instruction = revision.instruction
+    raw = {name: part for name, part in record.raw.items() if name not in ("answer_form", "expected_answer", "criteria")}
     raw |= {"task_id": key, "task": instruction, "checklist_with_func": listed}
     raw |= {"checklist": [check.label for check in found.checks]} if "checklist" in raw else {}
+    raw |= form_record(found.answer_form, found.expected_answer)
     raw["withheld"] = found.withheld.model_dump(mode="json")
     changes: dict[str, Any] = {
         "key": key,
         "title": f"{parent.title[:240]} (without {found.withheld.name})"[:300],
         "instruction": instruction,
+        "answer_form": found.answer_form,
+        "expected_answer": found.expected_answer,
         "checks": found.checks,
         "score_rule": "goals",
         "withheld": found.withheld,

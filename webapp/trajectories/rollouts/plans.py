@@ -24,6 +24,7 @@ from synthesis.rollout import (
     documentation,
 )
 from synthesis.verifiers.doubts import may_be_judged
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
@@ -107,6 +108,7 @@ def task_of(revision: TaskRevision) -> RolloutTask:
         program=known.program,
         initial=known.initial,
         instruction=revision.instruction,
+        answer_form=read_answer_form(revision),
         documentation=documentation(version.introduction, [str(rule) for rule in version.rules]),
         checks=known.checks,
         marks=known.marks if len(known.marks) == len(known.checks) else None,
