@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from pydantic import Field
 
 from synthesis.contracts import AnswerField
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import FormatError, InputError, MalformedReply
-from synthesis.formats.answer_form import answer_form, form_record, with_form
+from synthesis.formats.answer_form import form_record, read_expected, read_form
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import prompt
 from synthesis.scenarios import prompt_text
@@ -28,6 +29,7 @@ class InstructionReply(AuthorReply):
     title: str = Field(min_length=3, max_length=120)
     instruction: str = Field(min_length=40, max_length=6_000)
     answer_form: tuple[AnswerField, ...] = ()
+    expected_answer: dict[str, Any] = Field(default_factory=dict)
 
 
 async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, ordinal: int) -> TaskDraft:
@@ -45,11 +47,12 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
 
     def check(reply: InstructionReply) -> None:
         try:
-            answer_form(form_record(reply.answer_form), "the reply")
+            raw = form_record(reply.answer_form, reply.expected_answer)
+            read_expected(raw, read_form(raw, "the reply"), "the reply")
         except FormatError as error:
             raise Unfit("answer_form", str(error)) from error
         try:
-            require_no_leak(f"{reply.title}\n{with_form(reply.instruction, reply.answer_form)}", names)
+            require_no_leak(f"{reply.title}\n{reply.instruction}", names)
         except InputError as error:
             raise Unfit("names_a_tool", str(error)) from error
 
@@ -57,9 +60,13 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
         reply = await kit.ask("author", "instruction", words, InstructionReply, check)
     except MalformedReply as error:
         raise rejected(error) from error
-    form = reply.answer_form
-    asked = with_form(reply.instruction, form)
-    return TaskDraft(title=reply.title, instruction=asked, answer_form=form, rule=kit.settings.rule)
+    return TaskDraft(
+        title=reply.title,
+        instruction=reply.instruction,
+        answer_form=reply.answer_form,
+        expected_answer=reply.expected_answer,
+        rule=kit.settings.rule,
+    )
 
 
 def _around(kit: Kit, record: EnvironmentRecord, ordinal: int) -> list[str]:

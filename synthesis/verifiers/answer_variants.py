@@ -1,180 +1,199 @@
-"""Variants of a reference's answer: the right value in other words, and answers that hedge, deny or choose another.
+"""Variants of a reference's answer: each field with another value, which must earn less, and the same values spelled in
+every allowed way, which must earn the same.
 
-What an answer is about is read from the checks: the helper that reads `answer` names kind and value. Where none does,
-the one value of the answer is taken; an answer with several then keeps its words. A task whose checks do not read the
-answer has no variants.
+They are made from the task's answer form and from what the reference submits, always the same ones. An answer without
+a form (of an import whose checks read words) is only left out and replaced.
 """
 
 from __future__ import annotations
 
+import datetime
 import json
-import re
-from collections.abc import Iterator, Sequence
+import unicodedata
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
-from typing import Any
+from typing import Any, Literal
 
-from synthesis.contracts import Reference, State
-from synthesis.formats.transcript import told_user
-from synthesis.runtime.child.answers.dates import DAYS
-from synthesis.runtime.child.answers.opposites import contradiction
-from synthesis.verifiers.answers.asked_values import AskedPlace, answer_value, asked_places, form_answer, form_types
-from synthesis.verifiers.answers.spellings import other_values, plain, spellings
-from synthesis.verifiers.mutants import Mutant
+from synthesis.contracts import AnswerField, Reference, State
+from synthesis.formats.answer_form import answer_text, compare_spec
+from synthesis.runtime.child.answer_values import fold_text, is_equal
+from synthesis.verifiers.mutants import Mutant, MutantKind
 
 OTHER_ANSWER = "I have nothing to report."
-MOST_ALTERED = 12
-"""So many places of an answer are altered."""
-_DIGITS = re.compile(r"\d+")
+OTHER_TEXT = "something else"
 MOST_RECORDS = 5_000
-"""So many records and lists of the state are looked through for other names."""
+"""So many records and lists of the state are looked through for neighbours."""
+MOST_NEIGHBOURS = 2
+"""So many values that other records hold in the same place are tried for one field."""
+Submitted = Mapping[str, Any]
 
 
-def altered(reference: Reference, checks: Sequence[str], labels: Sequence[str], initial: State) -> list[Mutant]:
-    """The reference without an answer, with another, and with each value that was asked for altered: all earn less.
-
-    `checks` are those that read the answer, `labels` their conditions in words.
-    """
-    text = reference.answer
-    given = form_answer(text, checks)
-    others = ["", *(_altered_forms(given) if given else ()), OTHER_ANSWER]
-    for place in asked_places(text, checks, labels)[:MOST_ALTERED]:
-        others += [text[: place.start] + other + text[place.end :] for other in _altered_values(text, place, initial)]
-    return _mutants(reference, "answer_altered", "less", others)
+def alter_answer(form: Sequence[AnswerField], reference: Reference, initial: State) -> list[Mutant]:
+    """Return the reference with no answer and with each field altered: all must earn less."""
+    given = _read_submitted(form, reference)
+    if given is None:
+        return _make_mutants(reference, "answer_altered", "less", ["", OTHER_ANSWER])
+    answers = ["", answer_text({}), *map(answer_text, _alter_fields(form, given, initial))]
+    return _make_mutants(reference, "answer_altered", "less", answers)
 
 
-def _altered_values(text: str, place: AskedPlace, initial: State) -> Iterator[str]:
-    """Each number of a value raised by one; a name without any gives way to another of its kind."""
-    said = text[place.start : place.end]
-    for match in _DIGITS.finditer(said):
-        yield said[: match.start()] + _raised(match.group()) + said[match.end() :]
-    if place.name and not _DIGITS.search(said):
-        yield from _neighbours(initial, place.name)[:1]
+def respell_answer(form: Sequence[AnswerField], reference: Reference) -> list[Mutant]:
+    """Return the reference with its answer in every other allowed spelling: each must earn what the reference earns."""
+    given = _read_submitted(form, reference)
+    if not given:
+        return []
+    answers = [answer_text(dict(reversed(given.items())))]
+    for spell in (_spell_otherwise, _spell_decomposed, _spell_at_tolerance):
+        for field in form:
+            if field.name in given:
+                answers += [answer_text({**given, field.name: value}) for value in spell(field, given[field.name])]
+    return _make_mutants(reference, "answer_respelled", "full", answers)
 
 
-def _altered_forms(given: dict[str, Any]) -> Iterator[str]:
-    for name, value in given.items():
-        if isinstance(value, bool | list | dict) or value is None:
+def _read_submitted(form: Sequence[AnswerField], reference: Reference) -> dict[str, Any] | None:
+    """Return what the reference submits, None without a form."""
+    if not form:
+        return None
+    try:
+        value = json.loads(reference.answer)
+    except (ValueError, RecursionError):
+        value = {}
+    return value if isinstance(value, dict) else {}
+
+
+def _alter_fields(form: Sequence[AnswerField], given: Submitted, initial: State) -> Iterator[dict[str, Any]]:
+    for field in form:
+        if field.name not in given:
+            yield {**given, field.name: _invent_value(field)}
             continue
-        for match in _DIGITS.finditer(said := str(value)):
-            changed = said[: match.start()] + _raised(match.group()) + said[match.end() :]
-            yield json.dumps({**given, name: type(value)(changed)})
+        yield {name: value for name, value in given.items() if name != field.name}
+        for value in _list_other_values(field, given[field.name], initial):
+            if not is_equal(value, given[field.name], compare_spec(field)):
+                yield {**given, field.name: value}
+    for one, other in combinations([field for field in form if field.name in given], 2):
+        if compare_spec(one) == compare_spec(other):
+            swapped = {one.name: given[other.name], other.name: given[one.name]}
+            if not is_equal(given[one.name], given[other.name], compare_spec(one)):
+                yield {**given, **swapped}
 
 
-def _raised(digits: str) -> str:
-    return str(int(digits) + 1).zfill(len(digits))
+def _list_other_values(field: AnswerField, value: Any, initial: State) -> list[Any]:
+    """Return plausible wrong values: near it, in another unit, of a neighbouring record, in another order."""
+    if field.type in ("number", "money", "duration"):
+        return _list_other_numbers(field, value)
+    if field.type == "date":
+        return [_move_date(value, days) for days in (1, -7)]
+    if field.type == "time":
+        minutes = int(value[:2]) * 60 + int(value[3:])
+        steps = (int(field.tolerance) + 15, 12 * 60)
+        return [f"{(minutes + step) % 1440 // 60:02d}:{(minutes + step) % 60:02d}" for step in steps]
+    if field.type == "boolean":
+        return [not value]
+    if field.type == "enumeration":
+        return [choice for choice in field.choices if choice != value]
+    if field.type == "list":
+        return _list_other_lists(field, value, initial)
+    if field.type == "record":
+        return list(_alter_fields(field.fields, value, initial))
+    return [*_find_neighbours(initial, value)[:MOST_NEIGHBOURS], f"not {value}", f"{value}, or {OTHER_TEXT}"]
 
 
-def respelled(reference: Reference, checks: Sequence[str], labels: Sequence[str] = ()) -> list[Mutant]:
-    """The reference with its right answer in other words: each must earn what the reference earns."""
-    text = reference.answer.strip()
-    if not text:
-        return []
-    given = form_answer(text, checks)
-    if given is not None:
-        return _mutants(reference, "answer_respelled", "full", _forms(given))
-    bare = text.rstrip(".")
-    others = [f"Done. {text}", f"{text} Everything else is as it was.", f"**{bare}**", f"Answer: {text}", f"{text}\n"]
-    one = answer_value(reference.answer, checks, labels)
-    if one is not None:
-        written = text[one.start : one.end]
-        # Nobody writes L-two for L-2.
-        code = one.kind == "number" and text[: one.start][-1:] in ("-", "#", "/")
-        spelled = [form for form in spellings(one.kind, one.value, one.currency) if form != written and not code]
-        others += [text[: one.start] + form + text[one.end :] for form in spelled]
-        others += [form for form in spelled[:2] if one.kind != "number"]
-        others.append(written)
-    return _mutants(reference, "answer_respelled", "full", others)
+def _list_other_numbers(field: AnswerField, value: float) -> list[float]:
+    step = field.tolerance * 2 + (0.01 if field.type == "money" else 1)
+    factors = {"money": (100, 0.01), "duration": (60, 1 / 60), "number": (1_000, -1)}[field.type]
+    others = [round(value + step, 6), round(value * 2, 6), *(round(value * factor, 2) for factor in factors)]
+    return [int(other) if isinstance(value, int) and float(other).is_integer() else other for other in others]
 
 
-CLOSINGS = (
-    ("Is there anything else I can help you with?",),
-    ("You are welcome. Have a nice day!",),
-    ("Yes, that is right.", "Thank you, goodbye!"),
-)
-"""What an agent says in a conversation after it has answered."""
-OPENING = "Let me look into that for you."
+def _list_other_lists(field: AnswerField, value: list[Any], initial: State) -> list[list[Any]]:
+    assert field.items is not None
+    others = [value[:-1], [*value, _invent_value(field.items)]]
+    if value:
+        others += [[*value[:-1], other] for other in _list_other_values(field.items, value[-1], initial)[:3]]
+        others.append([*value, value[0]])
+    return [*others, value[::-1]] if field.ordered else others
 
 
-def conversed(reference: Reference) -> list[Mutant]:
-    """The reference with its answer said first and something after it, as a conversation is read: who answers first and
-    says goodbye later must earn what the reference earns."""
-    text = reference.answer.strip()
-    if not text:
-        return []
-    told = [told_user([text, *closing], conversational=True) for closing in CLOSINGS]
-    told.append(told_user([OPENING, text, *CLOSINGS[0]], conversational=True))
-    return _mutants(reference, "answer_respelled", "full", told)
+def _invent_value(field: AnswerField) -> Any:
+    """Return a value of the field's type."""
+    values: dict[str, Any] = {"date": "2000-01-01", "time": "00:00", "boolean": True}
+    if field.type in ("number", "money", "duration"):
+        return 1
+    if field.type == "enumeration":
+        return field.choices[0]
+    if field.type == "list":
+        return [_invent_value(field.items)] if field.items is not None else []
+    if field.type == "record":
+        return {inner.name: _invent_value(inner) for inner in field.fields}
+    return values.get(field.type, OTHER_TEXT)
 
 
-def contrary(reference: Reference, checks: Sequence[str], initial: State, labels: Sequence[str] = ()) -> list[Mutant]:
-    """The reference with an answer that hedges, denies the right value, or offers it among others: all earn less."""
-    text = reference.answer.strip()
-    given = form_answer(text, checks)
-    if given is not None:
-        return _mutants(reference, "answer_contrary", "less", _false_forms(given, form_types(checks)))
-    one = answer_value(reference.answer, checks, labels) if text else None
-    if one is None:
-        return []
-    right = text[one.start : one.end]
-    names = _neighbours(initial, one.value) if one.kind == "name" else []
-    wrong = [plain(one.kind, value, right, one.currency) for value in other_values(one.kind, one.value, names)]
-    before, after = text[: one.start], text[one.end :]
-    others = [f"{before}maybe {right}{after}", f"It is not {right}.", f"I think {right} is wrong."]
-    if word := contradiction(one.hints):
-        others.append(f"{right} {word}.")
-    if one.weekday is not None:
-        others.append(f"{DAYS[(one.weekday + 1) % 7].capitalize()}, {right}.")
-    for other in wrong:
-        others += [
-            f"{before}{right} or {other}{after}",
-            f"{before}{other} or {right}{after}",
-            f"{before}either {right} or {other}{after}",
-            f"Not {right} but {other}.",
-            f"{before}{other}{after.rstrip('.')}, not {right}.",
-            f"It is not {right}; it is {other}.",
-        ]
-    if len(wrong) == 2:
-        others.append(f"{before}{wrong[0]}, {right} or {wrong[1]}{after}")
-    return _mutants(reference, "answer_contrary", "less", others)
+def _spell_otherwise(field: AnswerField, value: Any) -> list[Any]:
+    """Return the value in other case and white space, with a decimal point, or in another order where none counts."""
+    if field.type in ("id", "name", "text"):
+        return [f" {value.swapcase()} ".replace(" ", "  ")] if fold_text(value) == fold_text(value.swapcase()) else []
+    if field.type in ("number", "money", "duration") and isinstance(value, int):
+        return [float(value)]
+    if field.type == "list" and field.items is not None:
+        return ([] if field.ordered or len(value) < 2 else [value[::-1]]) + _spell_parts(field, value, _spell_otherwise)
+    return _spell_parts(field, value, _spell_otherwise)
 
 
-def _forms(given: dict[str, Any]) -> list[str]:
-    """The same fields in other layouts, with words around them."""
-    text, turned = json.dumps(given), json.dumps(dict(reversed(given.items())))
-    listed = {name: ", ".join(value) if isinstance(value, list) else value for name, value in given.items()}
-    lines = [f"{name}: {value}" for name, value in listed.items()]
-    named = [f"{name.replace('_', ' ').capitalize()}: {value}" for name, value in listed.items()]
-    block = f"Done.\n\n```json\n{json.dumps(given, indent=2)}\n```"
-    return [
-        text,
-        turned,
-        block,
-        f"Here it is: {text}",
-        "\n".join(lines),
-        "\n".join(named),
-        "\n".join(f"- **{line}" for line in _bold(lines)),
-    ]
+def _spell_decomposed(field: AnswerField, value: Any) -> list[Any]:
+    """Return the value in the other Unicode form of its accented letters."""
+    if field.type in ("id", "name", "text"):
+        other = unicodedata.normalize("NFD", value)
+        return [other] if other != value else []
+    return _spell_parts(field, value, _spell_decomposed)
 
 
-def _bold(lines: list[str]) -> Iterator[str]:
-    return (line.replace(": ", "**: ", 1) for line in lines)
+def _spell_at_tolerance(field: AnswerField, value: Any) -> list[Any]:
+    """Return the value off by its tolerance."""
+    if field.tolerance and field.type in ("number", "money", "duration"):
+        return [round(value + field.tolerance, 6), round(value - field.tolerance, 6)]
+    return _spell_parts(field, value, _spell_at_tolerance)
 
 
-def _false_forms(given: dict[str, Any], types: dict[str, Any]) -> list[str]:
-    """One field left out, hedged, or given twice; two of a type in each other's place; and no form at all."""
-    found = ["All is done.", "{}"]
-    for one, other in combinations(given, 2):
-        if types.get(one) == types.get(other) and given[one] != given[other]:
-            found.append(json.dumps({**given, one: given[other], other: given[one]}))
-    for name, value in given.items():
-        hedged = [*value, "and more"] if isinstance(value, list) else f"{value} or another"
-        found.append(json.dumps({key: item for key, item in given.items() if key != name}))
-        found.append(json.dumps({**given, name: hedged}))
-        found.append(f"{json.dumps(given)[:-1]}, {json.dumps(name)}: null}}")
-    return found
+def _spell_parts(field: AnswerField, value: Any, spell: Callable[[AnswerField, Any], list[Any]]) -> list[Any]:
+    """Return a list or record with all of its parts spelled otherwise, nothing if no part can be."""
+    if field.type == "list" and field.items is not None:
+        items = [(spell(field.items, item) or [item])[0] for item in value]
+        return [items] if items != value else []
+    if field.type == "record":
+        fields = {inner.name: inner for inner in field.fields}
+        record = {name: (spell(fields[name], part) or [part])[0] for name, part in value.items()}
+        return [record] if record != value else []
+    return []
 
 
-def _mutants(reference: Reference, kind: Any, expects: Any, answers: Sequence[str]) -> list[Mutant]:
+def _move_date(value: str, days: int) -> str:
+    try:
+        return (datetime.date.fromisoformat(value) + datetime.timedelta(days=days)).isoformat()
+    except OverflowError:
+        return "2000-01-01"
+
+
+def _find_neighbours(initial: State, value: str) -> list[str]:
+    """Return what stands in the place of this value in the records beside the one that holds it."""
+    found: set[str] = set()
+    waiting: list[Any] = [initial]
+    for _ in range(MOST_RECORDS):
+        if not waiting:
+            break
+        item = waiting.pop()
+        inner = list(item.values()) if isinstance(item, dict) else item
+        if isinstance(item, dict) and value in item:
+            found |= {key for key in item if isinstance(key, str)}
+        records = [record for record in inner if isinstance(record, dict)]
+        fields = {key for record in records for key, held in record.items() if held == value}
+        found |= {record[key] for record in records for key in fields if isinstance(record.get(key), str)}
+        waiting += [part for part in inner if isinstance(part, dict | list)]
+    return sorted(name for name in found if fold_text(name) != fold_text(value))
+
+
+def _make_mutants(
+    reference: Reference, kind: MutantKind, expects: Literal["less", "full"], answers: Sequence[str]
+) -> list[Mutant]:
     distinct = [answer for answer in dict.fromkeys(answers) if answer != reference.answer]
     return [
         Mutant(
@@ -186,20 +205,3 @@ def _mutants(reference: Reference, kind: Any, expects: Any, answers: Sequence[st
         )
         for answer in distinct
     ]
-
-
-def _neighbours(initial: State, value: str) -> list[str]:
-    """What stands in the place of this value in the records beside the one that holds it: other people's names."""
-    found: set[str] = set()
-    waiting: list[Any] = [initial]
-    for _ in range(MOST_RECORDS):
-        if not waiting:
-            break
-        item = waiting.pop()
-        inner = list(item.values()) if isinstance(item, dict) else item
-        records = [record for record in inner if isinstance(record, dict)]
-        fields = {key for record in records for key, held in record.items() if held == value}
-        found |= {record[key] for record in records for key in fields if isinstance(record.get(key), str)}
-        waiting += [part for part in inner if isinstance(part, dict | list)]
-    own = set(value.lower().split())
-    return sorted(name for name in found if not own & set(name.lower().split()))

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import TypeVar
 
 from synthesis.contracts import State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.additive_mutants import additive_mutants
-from synthesis.verifiers.answer_variants import altered, contrary, conversed, respelled
+from synthesis.verifiers.answer_variants import alter_answer, respell_answer
 from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.mutants import Mutant, mutants
-from synthesis.verifiers.withheld_answers import false_variants, honest_variants, solution_variants
+from synthesis.verifiers.withheld_answers import false_variants, solution_variants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
@@ -58,47 +57,31 @@ class ChosenFamily:
 
 def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
     assert subject.reference is not None
-    variants = mutants(subject.program, subject.initial, subject.reference, first.changing)
-    sources, conditions = _reading(subject)
-    return variants + (altered(subject.reference, sources, conditions, subject.initial) if sources else [])
+    return mutants(subject.program, subject.initial, subject.reference, first.changing)
 
 
-def _respelled(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    sources, conditions = _reading(subject)
-    return respelled(subject.reference, sources, conditions) if sources and subject.reference else []
+def _wrong_answers(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    wanted = subject.answer_form or any(map(reads_answer, subject.checks))
+    return alter_answer(subject.answer_form, subject.reference, start) if wanted and subject.reference else []
 
 
-def _conversed(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    sources, _ = _reading(subject)
-    return conversed(subject.reference) if sources and subject.reference else []
-
-
-def _contrary(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    sources, conditions = _reading(subject)
-    return contrary(subject.reference, sources, subject.initial, conditions) if sources and subject.reference else []
-
-
-def _reading(subject: Subject) -> tuple[list[str], list[str]]:
-    """The checks that read the answer, and their conditions in words."""
-    pairs = zip_longest(subject.checks, subject.labels[: len(subject.checks)], fillvalue="")
-    reading = [(source, condition) for source, condition in pairs if reads_answer(source)]
-    return [source for source, _ in reading], [condition for _, condition in reading]
+def _respelled_answers(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    return respell_answer(subject.answer_form, subject.reference) if subject.reference else []
 
 
 FAMILIES: tuple[ProbeFamily, ...] = (
     ProbeFamily("mutants", _mutants, "mutant_passes"),
     ProbeFamily("unasked changes", None, "unguarded_change", tried_variants=additive_mutants),
-    ProbeFamily("right answers in other words", _respelled, "answer_too_narrow", most=MOST_ANSWERS),
-    ProbeFamily("answers of a conversation", _conversed, "answer_too_narrow"),
-    ProbeFamily("hedged and contrary answers", _contrary, "answer_too_loose", most=MOST_ANSWERS),
+    ProbeFamily("right answers in other forms", _respelled_answers, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("wrong answers", _wrong_answers, "answer_too_loose", most=MOST_ANSWERS),
 )
 
 
 WITHHELD_FAMILIES: tuple[ProbeFamily, ...] = (
     *FAMILIES[:2],
     ProbeFamily("tries of the solution", None, "mutant_passes", tried_variants=solution_variants),
-    ProbeFamily("refusals in other words", honest_variants, "answer_too_narrow", most=MOST_ANSWERS),
-    ProbeFamily("answers of a conversation", _conversed, "answer_too_narrow"),
+    ProbeFamily("right answers in other forms", _respelled_answers, "answer_too_narrow", most=MOST_ANSWERS),
+    ProbeFamily("wrong answers", _wrong_answers, "answer_too_loose", most=MOST_ANSWERS),
     ProbeFamily("claims and other reasons", false_variants, "answer_too_loose", most=MOST_ANSWERS),
 )
 """Of a task that withholds something: its right answer is to say so."""

@@ -10,7 +10,7 @@ from synthesis.contracts import State
 from synthesis.errors import InputError, ProgramError
 from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
-from synthesis.verifiers.answer_variants import altered
+from synthesis.verifiers.answer_variants import alter_answer
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
 from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
 from synthesis.verifiers.faults import probe_faults
@@ -68,9 +68,7 @@ def audit_rubric(
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {first.lost}.")
         return _asked(judge, lambda model: _without_reference(subject, model, fault), check_stop)
     every = mutants(subject.program, subject.initial, subject.reference, first.changing)
-    # Whichever criterion it is that a number stands in, the answer is asked for it.
-    criteria = ["\n".join(subject.criteria)]
-    every += altered(subject.reference, criteria, criteria, subject.initial)
+    every += alter_answer(subject.answer_form, subject.reference, subject.initial)
     tried = spread(every, MOST_MUTANTS)
     runs = run_variants(sandbox, subject, start.state, tried, first, at_once, check_stop)
     check_stop()

@@ -11,8 +11,8 @@ from webapp.scenarios.models import Audit, Check
 
 ANSWERS = {
     "answer_altered": "The answer",
-    "answer_respelled": "The right answer in other words",
-    "answer_contrary": "A hedged or contrary answer",
+    "answer_respelled": "The right answer in another form",
+    "answer_contrary": "A false claim",
 }
 """The probes that change the answer alone."""
 PLACES = {

@@ -60,8 +60,8 @@ PROBE_FAMILIES = {
     "record_swapped": "another record",
     "solution_tried": "the solution tried all the same",
     "answer_altered": "another answer",
-    "answer_respelled": "the right answer in other words",
-    "answer_contrary": "a hedged or contrary answer",
+    "answer_respelled": "the right answer in another form",
+    "answer_contrary": "a false claim",
 }
 """What probes can be chosen by, beside `WRONG`: the verifier's own, and the kinds of mutants."""
 WRONG = "wrong"

@@ -126,9 +126,8 @@ def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
     """The given answer beside the form that the task asks for, at the step that gives it."""
     if row.kind != StepKind.MESSAGE or not row.content or not _ends(trajectory, row.content):
         return {}
-    form = form_of(trajectory.revision) if trajectory.revision is not None else ()
-    rows, problem = given_rows(form, trajectory.answer) if form else ([], "")
-    return {"form_rows": rows, "form_problem": problem}
+    form, expected = read_form_and_expected(trajectory.revision) if trajectory.revision is not None else ((), {})
+    return {"form_rows": list_form_rows(form, expected, trajectory.answer)}
 
 
 def _ends(trajectory: Trajectory, words: str) -> bool:
