@@ -210,7 +210,8 @@ def _field_check(field: AnswerField, expected: Any) -> CheckRecord:
     more = ", ".join(f"{name}={value!r}" for name, value in spec.items())
     source = "def check(initial_state, final_state, answer):\n"
     source += f"    return is_expected(answer, {field.name!r}, {expected!r}, {more})\n"
-    return CheckRecord(label=f"The answer is right: {field.description or field.name}", source=source)
+    says = "is right" if expected is not None else "leaves out what is not to be told"
+    return CheckRecord(label=f"The answer {says}: {field.description or field.name}", source=source)
 
 
 def _field_schema(field: AnswerField) -> dict[str, Any]:
