@@ -18,8 +18,8 @@ from webapp.scenarios.services import Start
 
 @dataclass(frozen=True)
 class RevisionChanges:
-    """Parts of a revision that become others; None leaves a part as it is. `checks` are without those of the answer form
-    if the form or its expected values become others too."""
+    """Parts of a revision that become others; None leaves a part as it is. `checks` are without those of the answer
+    form if the form or its expected values become others too."""
 
     title: str | None = None
     instruction: str | None = None
