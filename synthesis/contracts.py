@@ -91,7 +91,10 @@ class CallError(Frozen):
 
 
 class CallResult(Frozen):
-    """One executed call. `result` is encoded like a state; `duration_us` is measured on the host."""
+    """The outcome of one call. `result` is encoded like a state; `duration_us` is measured on the host.
+
+    `executed` is False for an answer that was submitted: the call ended the attempt and never reached the environment.
+    """
 
     ok: bool
     result: Any = None
@@ -99,6 +102,7 @@ class CallResult(Frozen):
     patch: Patch = Field(default_factory=list)
     duration_us: int = 0
     aliases_state: bool | None = None
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
 
 
 def is_refusal(ok: bool, result: Any) -> bool:

@@ -23,7 +23,7 @@ from synthesis.runtime.child.answer_values import MOST_CHARS, MOST_ITEMS, is_val
 
 SUBMIT_ANSWER = "submit_answer"
 """The terminal tool by which an agent gives its answer."""
-SUBMITTED = "The answer was submitted."
+SUBMITTED = "The answer was submitted. It ends the task."
 """What an agent sees of a right submission, which ends its attempt."""
 MOST_FIELDS = 20
 MOST_DEPTH = 3

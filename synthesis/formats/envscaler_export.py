@@ -86,7 +86,8 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
             messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
             observation = {"type": "tool", "content": step.recorded}
             action = {"name": step.tool, "arguments": step.arguments}
-            actions.append({"step": len(actions), "action": action, "observation": observation})
+            if step.executed:
+                actions.append({"step": len(actions), "action": action, "observation": observation})
     users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
     return {
         "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": opening},

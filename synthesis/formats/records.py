@@ -96,7 +96,7 @@ class RunStep(Frozen):
     arguments: dict[str, Any] = Field(default_factory=dict)
     recorded: str | None = None
     problem: str = ""
-    executed: bool = True
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
     cut: str = Field(default="", exclude=True)
 
 

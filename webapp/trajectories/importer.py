@@ -115,7 +115,7 @@ def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
     revision = task.current
     if revision is None or reference_of(revision) is not None:
         return
-    steps = [step for step in record.steps if step.kind == "call" and not step.problem]
+    steps = [step for step in record.steps if step.kind == "call" and step.executed and not step.problem]
     calls = tuple(ReferenceCall(tool=step.tool, arguments=step.arguments) for step in steps)
     ours = record.model_copy(update={"seed": SEED, "now": NOW, "validation": VALIDATION, "recorded_reward": None})
     done = replay(sandbox, setting_of(revision), ours)
