@@ -7,7 +7,7 @@ import pytest
 from synthesis.formats.answer_form import answer_text
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read, references, tasks
+from synthesis.starter import HERE, environment, read, tasks
 from synthesis.starter.record import execute, program_of
 
 
