@@ -83,8 +83,9 @@ class RunStep(Frozen):
     """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
 
     `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` says why what the agent wrote
-    is no call that can be read: it never reached the environment, and a replay leaves it out. `cut` is why an attempt
-    made here was broken off in that turn; no format of runs has it.
+    is no call that can be read: it never reached the environment, and a replay leaves it out. So does an answer that was
+    submitted, a call that is not `executed`. `cut` is why an attempt made here was broken off in that turn; no format of
+    runs has it.
     """
 
     kind: Literal["user", "message", "call"]
@@ -95,6 +96,7 @@ class RunStep(Frozen):
     arguments: dict[str, Any] = Field(default_factory=dict)
     recorded: str | None = None
     problem: str = ""
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
     cut: str = Field(default="", exclude=True)
 
 

@@ -35,6 +35,14 @@ def read_answer_form(revision: TaskRevision) -> tuple[AnswerField, ...]:
     return read_form_and_expected(revision)[0]
 
 
+def read_listed_form(listed: Any, revision: int) -> tuple[AnswerField, ...]:
+    """Return the fields that a revision's record lists. A form of an earlier version of Envarium counts as none."""
+    try:
+        return read_form({"answer_form": listed or []}, f"revision {revision}")
+    except FormatError:
+        return ()
+
+
 def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
     """Return the fields and their expected values. A form of an earlier version of Envarium counts as none."""
     rows = TaskRevision.objects.filter(pk=revision.pk)

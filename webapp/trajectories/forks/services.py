@@ -26,7 +26,7 @@ from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
-from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_call
+from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import PlaygroundFork, StepKind, Trajectory
 from webapp.trajectories.rollouts.finished_attempt import record_whole
@@ -97,7 +97,7 @@ def _made_again(episode: Episode, program: Program, point: ForkPoint, start: For
     made: list[playgrounds.MadeCall] = []
     digest = episode.state_hash()
     for row in point.rows:
-        if not is_call(row) or row.error_kind == "malformed":
+        if not is_executed(row):
             continue
         arguments = row.arguments or {}
         result = playgrounds.refusal_of(program, row.tool, arguments) if point.parent.validation == "schema" else None
@@ -121,7 +121,7 @@ def _following(point: ForkPoint) -> list[dict[str, Any]]:
     return [
         {"tool": row.tool, "arguments": row.arguments or {}, "validation": point.parent.validation}
         for row in rows[:MOST_CALLS]
-        if is_call(row) and row.error_kind != "malformed"
+        if is_executed(row)
     ]
 
 
