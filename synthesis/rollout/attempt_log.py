@@ -51,9 +51,9 @@ class AttemptFollower:
 
 @dataclass
 class Log:
-    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's; `answer` is what
-    checks look at: of a task with an answer form what was submitted, else in a conversation all that the agent told the
-    user, without one its last words."""
+    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's; `answer` is
+    what checks look at: of a task with an answer form what was submitted, else in a conversation all that the agent
+    told the user, without one its last words."""
 
     plan: Plan
     follow: AttemptFollower

@@ -10,8 +10,8 @@ from synthesis.rollout.policy import Conversation
 
 
 class ByHandPolicy:
-    """Makes `calls` after the first `before` turns, which another attempt made, and then gives the answer: words, or the
-    submitted object as JSON text if the task has an answer form."""
+    """Makes `calls` after the first `before` turns, which another attempt made, and then gives the answer: words, or
+    the object to submit, as JSON text, if the task has an answer form."""
 
     def __init__(self, name: str, calls: Sequence[ReferenceCall], answer: str, before: int = 0) -> None:
         self.name = name

@@ -1,4 +1,4 @@
-"""The answer of a task with an answer form: what the agent submits is read by type, and refused a bounded number of times."""
+"""The submitted answer of a task with an answer form: it is read by type, and refused a bounded number of times."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def is_over(log: Log) -> bool:
 
 
 def take_submission(log: Log, given: Any, problem: str = "") -> CallResult:
-    """Take what the agent submits, or refuse it by the names of its wrong fields. `problem`: it cannot be read at all."""
+    """Take what the agent submits, or refuse it by the names of its wrong fields. `problem`: it cannot be read."""
     try:
         if problem:
             raise InputError(problem)

@@ -43,9 +43,9 @@ LABEL_CHARS = 80
 
 class AttemptFacts(Frozen):
     """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
-    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use, or words where the answer
-    was to be submitted, `cut` its steps whose turn was broken off. `judged_impossible`: a judge called its task impossible
-    when it was made."""
+    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use, or words where the
+    answer was to be submitted, `cut` its steps whose turn was broken off. `judged_impossible`: a judge called its task
+    impossible when it was made."""
 
     outcome: str
     user_error: bool = False

@@ -1,4 +1,4 @@
-"""Attempts at a task with an answer form: the answer is submitted as data, mended a bounded number of times, or missing."""
+"""Attempts at a task with an answer form: the answer is submitted as data, mended so many times, or missing."""
 
 from __future__ import annotations
 

@@ -174,7 +174,8 @@ class StepKind(models.TextChoices):
 
 
 class Step(models.Model):
-    """One step: a user turn, an assistant's message, a tool call with its result and state patch, or a submitted answer.
+    """One step: a user turn, an assistant's message, a tool call with its result and state patch, or the answer that
+    was submitted.
 
     Any state is the last snapshot at or before the step plus at most `SNAPSHOT_EVERY` patches.
     `matches` is null where there is nothing recorded to compare with.

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, decode_state, offered
 from synthesis.tasks.withheld import Unsuitable, WithheldVariant
