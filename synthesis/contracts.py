@@ -32,8 +32,9 @@ Ending = Literal[
 ]
 """How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
 an attempt may hold; `cut`: the last words were broken off at the limit of tokens, or for repeating themselves without
-end; `unusable`: turn after turn held nothing of use; `program_ended`: the program's process exited, ran
-out of time or memory, broke the protocol or left a state that cannot be read; `lost`: sandbox, LLM or user failed."""
+end; `unusable`: turn after turn held nothing of use, or too many answers did not fit the answer form; `program_ended`:
+the program's process exited, ran out of time or memory, broke the protocol or left a state that cannot be read; `lost`:
+sandbox, LLM or user failed."""
 AllowanceSource = Literal["reference", "author", "run", "person"]
 """Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
 Mark = Literal["goal", "guard", "broken"]
@@ -103,6 +104,13 @@ class CallResult(Frozen):
     duration_us: int = 0
     aliases_state: bool | None = None
     executed: bool = Field(default=True, exclude_if=lambda value: value)
+
+
+def is_unexecuted(result: CallResult | None) -> bool:
+    """Whether a call never reached the environment: it could not be carried out at all, or submitted the answer."""
+    return result is not None and (
+        not result.executed or (result.error is not None and result.error.kind == "malformed")
+    )
 
 
 def is_refusal(ok: bool, result: Any) -> bool:
@@ -335,7 +343,8 @@ class TrajectoryStep(Frozen):
     """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
 
     `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
-    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch. `cut` says why its
+    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted
+    answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
     turn was broken off (`length`, `repetition`), and is empty for a whole one.
     """
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
+from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import Failure, RunRecord, RunStep
 from synthesis.formats.transcript import (
@@ -62,7 +62,6 @@ def run(entry: Entry) -> RunRecord:
     if not steps or steps[0].kind != "user":
         steps.insert(0, RunStep(kind="user", content=instruction))
     spoken = [step.content for step in steps if step.kind == "message"]
-    submitted = [answer_text(step.arguments) for step in steps if not step.executed]
     talk = bool(_user_messages(raw, place)) or sum(step.kind == "user" for step in steps) > 2
     return RunRecord(
         environment_key=key_field(info, "env_id", f"{place}.task_info"),
@@ -70,7 +69,7 @@ def run(entry: Entry) -> RunRecord:
         policy=shorten(text_field(raw, "model", place), 200),
         conversational=talk,
         steps=tuple(steps),
-        answer=submitted[-1] if submitted else told_user(spoken, talk),
+        answer=told_user(spoken, talk),
         recorded_reward=number_field(raw, "total_reward", place),
         terminated=flag_field(raw, "terminated", place, True),
         truncated=flag_field(raw, "truncated", place, False),
@@ -148,10 +147,8 @@ def _joined(turns: list[Turn], actions: list[RecordedCall]) -> list[Turn]:
                 mine.append(call)
             elif wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
                 mine.append(wanted.pop(0))
-            elif call.tool == SUBMIT_ANSWER:
-                call.executed = False
-                mine.append(call)
-            elif call.tool == CHAT:
+            elif call.tool in (CHAT, SUBMIT_ANSWER):
+                call.executed = call.tool == CHAT
                 mine.append(call)
         if not turn.calls and wanted and wanted[0].problem and _wrote(turn, wanted[0]):
             mine.append(wanted.pop(0))

@@ -83,9 +83,9 @@ class RunStep(Frozen):
     """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
 
     `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` says why what the agent wrote
-    is no call that can be read: it never reached the environment, and a replay leaves it out; so does one that is not
-    `executed` because it submits the answer. `cut` is why an attempt made here was broken off in that turn; no format
-    of runs has it.
+    is no call that can be read: it never reached the environment, and a replay leaves it out. So it does with an answer
+    that was submitted, a call that is not `executed`. `cut` is why an attempt made here was broken off in that turn; no
+    format of runs has it.
     """
 
     kind: Literal["user", "message", "call"]

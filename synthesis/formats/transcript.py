@@ -33,7 +33,7 @@ class RecordedCall:
     problem: str = ""
     """Why what the agent wrote cannot be read as a call at all; it never reached the environment then."""
     executed: bool = True
-    """False if it submitted the answer, which never reached the environment either."""
+    """Whether it may have reached the environment: not an answer that was submitted."""
 
 
 @dataclass

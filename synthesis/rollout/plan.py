@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
@@ -18,9 +19,11 @@ from synthesis.contracts import (
     PromptStyle,
     ScoreRule,
     State,
+    Tool,
     Validation,
 )
 from synthesis.errors import InputError
+from synthesis.formats.answer_form import answer_tool, require_answer_tool
 from synthesis.llm import ChatModel
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
@@ -48,6 +51,17 @@ class RolloutTask(Frozen):
     frame: Frame | None = None
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
+
+    @property
+    def offered_tools(self) -> tuple[Tool, ...]:
+        """The tools that the agent may call: the environment's, and behind them the one that submits the answer."""
+        return (*self.program.tools, _answer_tool(self.answer_form)) if self.answer_form else self.program.tools
+
+
+@functools.lru_cache(maxsize=1_024)
+def _answer_tool(form: tuple[AnswerField, ...]) -> Tool:
+    """One object for each form: what is made of the tools of many attempts can be shared."""
+    return answer_tool(form)
 
 
 class AttemptSetting(Frozen):
@@ -95,6 +109,7 @@ class Plan:
     def __post_init__(self) -> None:
         if self.setting.conversational and self.user is None:
             raise InputError("A conversation needs a simulated user; name the model that plays it.")
+        require_answer_tool(self.task.answer_form, (tool.name for tool in self.task.program.tools))
 
 
 def documentation(introduction: str, rules: Sequence[str]) -> str:

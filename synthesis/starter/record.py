@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import CallResult, Program, Reward
-from synthesis.formats.answer_form import SUBMIT_ANSWER, SUBMITTED, answer_text, read_submission
+from synthesis.formats.answer_form import ACCEPTED, SUBMIT_ANSWER, answer_text, read_submission
 from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
@@ -76,7 +76,7 @@ def _step(line: dict[str, Any], turn: int, seen: Any) -> RunStep:
         reasoning=line.get("reasoning", ""),
         tool=SUBMIT_ANSWER if submits else line["call"],
         arguments=line["submit" if submits else "arguments"],
-        recorded=SUBMITTED if submits else observation(next(seen)),
+        recorded=ACCEPTED if submits else observation(next(seen)),
         executed=not submits,
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from synthesis.assessment.cases import turned_down
-from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, TrajectoryStep
+from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, TrajectoryStep, is_unexecuted
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
@@ -114,7 +114,7 @@ def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:
     made = [
         (ReferenceCall(tool=step.tool, arguments=step.arguments), step.result)
         for step in attempt.steps
-        if step.kind == "call" and step.result and not (step.result.error and step.result.error.kind == "malformed")
+        if step.kind == "call" and step.result and not is_unexecuted(step.result)
     ]
     accepted = tuple(call for call, result in made if not turned_down(result.ok, result.result, result.patch))
     yield accepted

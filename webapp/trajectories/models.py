@@ -168,12 +168,14 @@ class StepKind(models.TextChoices):
     MESSAGE = "message"
     QUERY = "query"
     CHANGE = "change"
+    ANSWER = "answer", "the submitted answer: a call that never reached the environment"
     CALL = "call", "call, of which nobody knows whether it changes anything"
     SYSTEM = "system", "what neither agent nor user said"
 
 
 class Step(models.Model):
-    """One step: a user turn, an assistant's message, or a tool call with its result and state patch.
+    """One step: a user turn, an assistant's message, a tool call with its result and state patch, or the answer that
+    was submitted.
 
     Any state is the last snapshot at or before the step plus at most `SNAPSHOT_EVERY` patches.
     `matches` is null where there is nothing recorded to compare with.

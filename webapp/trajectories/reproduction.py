@@ -21,6 +21,7 @@ from synthesis.contracts import (
     Verdict,
 )
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
 from synthesis.runtime import Episode, Sandbox
@@ -162,7 +163,7 @@ def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedS
         refused = CallResult(ok=False, error=CallError(kind="malformed", message=message))
         return ExecutedStep(step, step.arguments, refused)
     if not step.executed:
-        return ExecutedStep(step, step.arguments, CallResult(ok=True, result=step.recorded or "", executed=False))
+        return ExecutedStep(step, step.arguments, CallResult(ok=True, result=step.recorded or ACCEPTED, executed=False))
     arguments = aligner.arguments(step.arguments) if aligner else step.arguments
     result = episode.call(step.tool, arguments)
     matches = None if step.recorded is None else same_observation(step.recorded, result)

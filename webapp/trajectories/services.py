@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from synthesis.errors import FormatError
 from synthesis.formats.records import RunRecord
+from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from webapp.content_store import content_hash
@@ -19,6 +20,7 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, offered_program
 from webapp.scenarios.states import load_state
@@ -58,6 +60,7 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
     if stored is not None and stored.replay in SETTLED:
         return SavedRun("unchanged", stored)
     revision, note = find_revision(record, source, place)
+    record = read_submitted_run(record, read_answer_form(revision))
     done = replay(sandbox, setting_of(revision), record)
     done.note = "\n".join(part for part in (done.note, note) if part)
     try:

@@ -50,12 +50,15 @@ def tool_kinds(revision: TaskRevision) -> dict[str, str]:
 
 
 def step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str, str]) -> Step:
-    """A step, not saved yet. A call that changed the state is a change, whatever its tool says."""
+    """A step, not saved yet. A call that changed the state is a change, whatever its tool says, and one that submitted
+    the answer is neither change nor query."""
     step, result = played.step, played.result
     kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)
     changes = len(result.patch) if result else 0
     if step.kind == "call" and changes:
         kind = StepKind.CHANGE
+    if result is not None and not result.executed:
+        kind = StepKind.ANSWER
     return Step(
         trajectory=row,
         index=index,

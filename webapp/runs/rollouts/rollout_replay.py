@@ -9,6 +9,7 @@ from django.db import transaction
 
 from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep, same_reward
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
@@ -189,7 +190,9 @@ def _as_executed(attempt: Attempt, results: dict[int, CallResult], done: Replay,
 
 
 def _harmless(step: TrajectoryStep) -> CallResult | None:
-    """A result that is only told: its error stays for people, its patch does not."""
+    """A result that is only told: its error stays for people, and that it was the answer; its patch does not."""
+    if step.result is not None and step.result.error is None and not step.result.executed:
+        return CallResult(ok=True, result=ACCEPTED, executed=False)
     error = step.result.error if step.result else None
     return CallResult(ok=False, error=error) if error is not None else None
 

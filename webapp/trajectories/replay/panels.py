@@ -124,7 +124,8 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
 
 def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
     """The given answer beside the form that the task asks for, at the step that gives it."""
-    if row.kind != StepKind.MESSAGE or not row.content or not _ends(trajectory, row.content):
+    says = row.kind == StepKind.MESSAGE and bool(row.content) and _ends(trajectory, row.content)
+    if not says and row.kind != StepKind.ANSWER:
         return {}
     form, expected = read_form_and_expected(trajectory.revision) if trajectory.revision is not None else ((), {})
     return {"form_rows": list_form_rows(form, expected, trajectory.answer)}
