@@ -3,9 +3,10 @@
     python -m tests.benchmarks.answers [--json] [--tasks N] [FILE]
 
 FILE is JSON Lines of `{task, given, right}`; left out, the corpus beside this file. `task` is the key of a starter
-task, whose form and expected values are meant; a line may have its own in `form` and `expected` instead. `given` is what an
-agent submits: an object, words in which it may write one (as agents without native calls do), or null for nothing. Each
-is read as a submission is, and what is accepted is judged by the checks of the form, each in a process of its own.
+task, whose form and expected values are meant; a line may have its own in `form` and `expected` instead. `given` is
+what an agent submits: an object, words in which it may write one (as agents without native calls do), or null for
+nothing. Each is read as a submission is, and what is accepted is judged by the checks of the form, each in a process of
+its own.
 `wrong_paid` and `right_refused` count answers that were judged wrongly, `lines` the lines of code that judge answers,
 `wrong` names the lines of FILE (from 1). With `--tasks` only the first N tasks are judged.
 """
@@ -37,7 +38,10 @@ from synthesis.runtime.child import answer_values
 from synthesis.starter import folders, tasks
 
 CORPUS = Path(__file__).with_name("answers.jsonl")
-JUDGES = ("read_submission", "read_written_submission", "answer_text", "compare_spec", "field_checks", "_field_check")
+JUDGES = (
+    *("read_submission", "read_written_submission", "find_written_value", "answer_text"),
+    *("compare_spec", "field_checks", "_field_check"),
+)
 """What judges answers beside the comparison: the functions of `answer_form` that read them and make their checks."""
 
 
