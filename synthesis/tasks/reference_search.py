@@ -7,8 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from synthesis.assessment.cases import turned_down
-from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep
+from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep, is_refusal
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.answer_form import SUBMIT_ANSWER
@@ -91,17 +90,17 @@ def shortest(
     sandbox: Sandbox, subject: Subject, start: dict[str, Any], attempts: Sequence[Attempt]
 ) -> Reference | None:
     """The shortest call sequence of an attempt that earned everything and does so again when it is executed, without
-    calls and acts without which its end is the same."""
+    calls that were refused, and acts without which its end is the same."""
     candidates = [
-        (len(calls), attempt.ordinal, calls, attempt)
+        (len(calls), attempt.ordinal, calls, attempt, whole)
         for attempt in attempts
         if attempt.outcome == "solved" and len(attempt.answer) <= ANSWER_CHARS
-        for calls in _sequences(attempt)
+        for calls, whole in _sequences(attempt)
     ]
-    for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):
+    for _, _, calls, attempt, whole in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
         digest, reward = earned(sandbox, subject, start, reference)
-        if digest == attempt.final_hash and reward >= SOLVED_AT:
+        if reward >= SOLVED_AT and (not whole or digest == attempt.final_hash):
             return without_idle_acts(sandbox, subject, start, reference)
     return None
 
@@ -116,13 +115,13 @@ def executed_calls(attempt: Attempt) -> tuple[ReferenceCall, ...]:
     return tuple(call for call, _ in _executed(attempt))
 
 
-def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:
-    """What was executed, first without what was refused, then with it."""
+def _sequences(attempt: Attempt) -> Iterator[tuple[tuple[ReferenceCall, ...], bool]]:
+    """What was executed without what was refused, then all of it; with whether it must end as the attempt did."""
     made = _executed(attempt)
-    accepted = tuple(call for call, result in made if not turned_down(result.ok, result.result, result.patch))
-    yield accepted
+    accepted = tuple(call for call, result in made if not is_refusal(result.ok, result.result))
+    yield accepted, len(accepted) == len(made)
     if len(accepted) < len(made):
-        yield tuple(call for call, _ in made)
+        yield tuple(call for call, _ in made), True
 
 
 def _executed(attempt: Attempt) -> list[tuple[ReferenceCall, CallResult]]:

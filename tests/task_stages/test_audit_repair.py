@@ -18,14 +18,15 @@ from synthesis.verifiers.audit_report import TaskAudit
 from .support import (
     DONE,
     GIVE,
+    GONE,
     HERS,
     ITEMS,
     LOOK,
     OTHERS,
     RECORD,
     SCENARIO,
-    TOLD,
     Scripted,
+    assigned,
     function,
     run,
     task,
@@ -34,7 +35,10 @@ from .support import (
 CALL = ReferenceCall(tool="assign_locker", arguments={"locker_id": "L-2", "member_id": "M-1"})
 REFERENCE = Reference(calls=(ReferenceCall(tool="list_lockers"), CALL), answer="It is L-2.")
 WEAK = function("final_state['lockers']['L-2']['member_id'] != ''")
-SOUND = (HERS, TOLD, OTHERS)
+SOUND = (HERS, GONE, OTHERS)
+THIRD = assigned("L-3", "M-2")
+THIRD_CALL = ReferenceCall(tool="assign_locker", arguments={"locker_id": "L-3", "member_id": "M-2"})
+BOTH = function("final_state['lockers']['L-3']['member_id'] == 'M-2'")
 
 
 def repaired(*sources: str, free: Any = None) -> str:
@@ -53,16 +57,16 @@ def test_a_sound_task_is_green_and_nobody_is_asked(sandbox: Sandbox) -> None:
     assert (found, audit.state, model.calls) == (draft, "green", [])
 
 
-def test_without_a_reference_it_is_incomplete_and_kept(sandbox: Sandbox) -> None:
+def test_without_a_reference_it_is_unproven_and_kept(sandbox: Sandbox) -> None:
     found, audit = audited(sandbox, Scripted(), task())
-    assert (found.reference, audit.state) == (None, "incomplete")
+    assert (found.reference, audit.state) == (None, "unproven")
 
 
 def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(*SOUND)})
     free = Allowance(path="/lockers/*/floor", source="author", reason="A locker may stand on any floor.")
     frame = Frame(allowances=(Allowance(path="/lockers/L-2/member_id"), Allowance(path="/refusals/+", most=2), free))
-    draft = task(WEAK, TOLD, OTHERS, reference=REFERENCE, notes=("An old note.",), frame=frame, free=(free,))
+    draft = task(WEAK, GONE, OTHERS, reference=REFERENCE, notes=("An old note.",), frame=frame, free=(free,))
     found, audit = audited(sandbox, model, draft)
     assert audit.state == "green"
     assert [check.source for check in found.checks] == list(SOUND)
@@ -74,12 +78,13 @@ def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> No
     assert WEAK.strip() in told
     assert "\n/lockers/L-2/member_id\n/refusals/+ (at most 2)\n/lockers/*/floor (in FREE)\n" in told
     assert "The known way: it does more than the task asks" in told
+    assert "Nobody met everything" not in told
 
 
 def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -> None:
     runs = [[LOOK, GIVE, DONE], [("assign_locker", {"locker_id": "L-2", "member_id": "M-2"}), DONE], ["No."]]
     model = Scripted({"repair_task": repaired(*SOUND)}, teacher=runs)
-    weak = task(WEAK, TOLD, OTHERS)
+    weak = task(WEAK, GONE, OTHERS)
 
     async def both(kit: Kit) -> tuple[TaskDraft, TaskDraft]:
         before = await solve(kit, RECORD, SCENARIO, weak)
@@ -97,36 +102,25 @@ def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -
 
 
 def test_a_repair_is_solved_again_where_the_reference_no_longer_earns_all(sandbox: Sandbox) -> None:
-    other = function("mentions(answer, 'Ada')")
-    told = {
-        "repair_task": repaired(HERS, TOLD, OTHERS).replace(
-            "says_name(answer, 'L-2', code=True)", "mentions(answer, 'Ada')"
-        )
-    }
-    model = Scripted(told, teacher=[[LOOK, GIVE, DONE], [GIVE, "Ada has it now."]])
-    found, audit = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
+    model = Scripted({"repair_task": repaired(HERS, BOTH)}, teacher=[[LOOK, GIVE, DONE], [GIVE, THIRD, DONE]])
+    found, audit = audited(sandbox, model, task(WEAK, GONE, reference=REFERENCE), solver_runs=2)
     assert audit.state == "green"
-    assert found.checks[1].source == other
-    assert found.reference == Reference(calls=(CALL,), answer="Ada has it now.")
+    assert found.checks[1].source == BOTH
+    assert found.reference == Reference(calls=(CALL, THIRD_CALL), answer="It is L-2.")
 
 
 def test_where_the_same_runs_fail_new_ones_are_made(sandbox: Sandbox) -> None:
-    told = {
-        "repair_task": repaired(HERS, TOLD, OTHERS).replace(
-            "says_name(answer, 'L-2', code=True)", "mentions(answer, 'Ada')"
-        )
-    }
-    model = Scripted(told, teacher=[[GIVE, DONE], [GIVE, DONE], [GIVE, "Ada has it."], [GIVE, DONE]])
-    found, _ = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
-    assert found.reference is not None
-    assert found.reference.answer == "Ada has it."
+    told = {"repair_task": repaired(HERS, BOTH)}
+    model = Scripted(told, teacher=[[GIVE, DONE], [GIVE, DONE], [GIVE, THIRD, DONE], [GIVE, DONE]])
+    found, _ = audited(sandbox, model, task(WEAK, GONE, reference=REFERENCE), solver_runs=2)
+    assert found.reference == Reference(calls=(CALL, THIRD_CALL), answer="It is L-2.")
     assert {call.site.sample for call in model.calls if call.site.stage == "solve"} == {0, 1, 2, 3}
 
 
 def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) -> None:
-    model = Scripted({"repair_task": repaired(WEAK, TOLD, OTHERS)})
+    model = Scripted({"repair_task": repaired(WEAK, GONE, OTHERS)})
     with pytest.raises(Rejected, match="still red after one repair: mutant_passes") as found:
-        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
     assert found.value.reason == "red_audit"
     assert len(model.calls) == 1
     evidence: Any = found.value.evidence
@@ -136,20 +130,20 @@ def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) ->
 def test_a_repair_that_stays_unfit_is_rejected_with_the_first_audit(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(HERS, function("True"), OTHERS)})
     with pytest.raises(Rejected, match=r"could not repair it \(check 2 .* mutant_passes") as found:
-        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
     assert found.value.reason == "red_audit"
     assert len(model.calls) == 3
 
 
 def test_a_repair_that_cannot_be_read_is_a_failure(sandbox: Sandbox) -> None:
     with pytest.raises(MalformedReply):
-        audited(sandbox, Scripted({"repair_task": "[]"}), task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, Scripted({"repair_task": "[]"}), task(WEAK, GONE, OTHERS, reference=REFERENCE))
 
 
 def test_a_repair_without_a_goal_is_rejected(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(OTHERS)})
     with pytest.raises(Rejected) as found:
-        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
     assert found.value.reason == "no_goal_check"
 
 
