@@ -9,6 +9,7 @@ import pytest
 from synthesis.contracts import Allowance, Frame, Reference, ReferenceCall
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
+from synthesis.formats.answer_form import with_field_checks
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.audit_repair import audit
@@ -17,6 +18,7 @@ from synthesis.verifiers.audit_report import TaskAudit
 
 from .support import (
     DONE,
+    FORM,
     GIVE,
     GONE,
     HERS,
@@ -25,7 +27,9 @@ from .support import (
     OTHERS,
     RECORD,
     SCENARIO,
+    SUBMIT,
     Scripted,
+    Turn,
     assigned,
     function,
     run,
@@ -160,3 +164,115 @@ def test_a_program_that_no_longer_starts_is_a_fact(sandbox: Sandbox) -> None:
     with pytest.raises(Rejected) as found:
         run(lambda kit: audit(kit, RECORD, broken, task(reference=REFERENCE)), Scripted(), sandbox)
     assert found.value.reason == "state_invalid"
+
+
+RELEASE: Turn = ("release_locker", {"locker_id": "L-1"})
+RELEASED = function("final_state['lockers']['L-1']['member_id'] == ''")
+FORGOTTEN = task(
+    HERS, GONE, instruction="Give Ada the free locker on the ground floor, and take Bo's back, he has left."
+)
+"""The checklist forgot the second of two things asked."""
+
+
+def solved_and_audited(
+    sandbox: Sandbox, model: Scripted, draft: TaskDraft, solver_runs: int = 1
+) -> tuple[TaskDraft, TaskAudit]:
+    async def both(kit: Kit) -> tuple[TaskDraft, TaskAudit]:
+        return await audit(kit, RECORD, SCENARIO, await solve(kit, RECORD, SCENARIO, draft))
+
+    return run(both, model, sandbox, solver_runs=solver_runs)
+
+
+def test_what_the_checklist_forgot_is_told_and_stays_in_the_reference(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, GONE, RELEASED)}, teacher=[[GIVE, RELEASE, DONE]])
+    found, report = solved_and_audited(sandbox, model, FORGOTTEN)
+    assert 'met without call 2, release_locker {"locker_id": "L-1"}' in model.last_words()
+    assert report.state == "green"
+    assert found.reference is not None
+    assert [call.tool for call in found.reference.calls] == ["assign_locker", "release_locker"]
+    assert [one.outcome for one in found.runs] == ["solved"]
+
+
+def test_what_the_author_says_was_not_asked_leaves_the_reference(sandbox: Sandbox) -> None:
+    reply = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [2]", 1)
+    model = Scripted({"repair_task": reply}, teacher=[[GIVE, RELEASE, DONE]])
+    found, report = solved_and_audited(sandbox, model, FORGOTTEN)
+    assert report.state == "green"
+    assert found.reference == Reference(calls=(CALL,), answer="It is L-2.")
+    assert found.notes == ('The author says that this was not asked for: release_locker {"locker_id": "L-1"}.',)
+    assert [one.outcome for one in found.runs] == ["failed"], "which the note explains"
+
+
+def test_what_the_author_leaves_open_stays_red(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, GONE)}, teacher=[[GIVE, RELEASE, DONE]])
+    with pytest.raises(Rejected, match="still red after one repair: unneeded_call"):
+        solved_and_audited(sandbox, model, FORGOTTEN)
+    beyond = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [3]", 1)
+    with pytest.raises(Rejected, match="there is no call 3"):
+        solved_and_audited(sandbox, Scripted({"repair_task": beyond}, teacher=[[GIVE, RELEASE, DONE]]), FORGOTTEN)
+
+
+def test_another_run_that_the_frame_refuses_is_told_with_its_calls(sandbox: Sandbox) -> None:
+    """The shorter run forgot what the checklist forgot: then only the other one shows it."""
+    runs = [[GIVE, RELEASE, DONE], [GIVE, DONE]]
+    model = Scripted({"repair_task": repaired(HERS, GONE, RELEASED)}, teacher=runs)
+    found, report = solved_and_audited(sandbox, model, FORGOTTEN, solver_runs=2)
+    told = model.calls[-1].messages[-1].content
+    assert "Run 1 of the solver meets all conditions, but earns 0. Changed outside the frame: member_id of" in told
+    assert 'Beside the known way it made call 2, release_locker {"locker_id": "L-1"}.' in told
+    assert report.state == "green"
+    assert found.reference is not None
+    assert len(found.reference.calls) == 2
+    reply = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [2]", 1)
+    found, report = solved_and_audited(
+        sandbox, Scripted({"repair_task": reply}, teacher=runs), FORGOTTEN, solver_runs=2
+    )
+    assert (report.state, [one.outcome for one in found.runs]) == ("green", ["failed", "solved"])
+
+
+NEVER = function("final_state['lockers']['L-2']['floor'] == 7")
+
+
+def test_what_nobody_solved_goes_to_repair_with_what_was_never_met(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, GONE, OTHERS)}, teacher=[[LOOK, GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, model, task(HERS, GONE, NEVER))
+    told = model.last_words()
+    assert f"Nobody solved it: the best of 1 runs earned 0.667. Passed in none of them: check 3 ({ITEMS[2]})." in told
+    assert "No way to do the task is known. The best try:" in told
+    assert "2. assign_locker" in told
+    assert (report.state, found.notes) == ("green", ())
+
+
+def test_what_stays_unsolved_is_kept_as_unproven(sandbox: Sandbox) -> None:
+    draft = task(HERS, GONE, NEVER)
+    same = Scripted({"repair_task": repaired(HERS, GONE, NEVER)}, teacher=[[GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, same, draft)
+    assert (report.state, found.reference, found.checks) == ("unproven", None, draft.checks)
+    assert same.stages().count("solve") == 2, "nothing was changed, so nobody tries again"
+    hopeless = Scripted({"repair_task": repaired(HERS, function("True"), NEVER)}, teacher=[[GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, hopeless, draft)
+    assert (report.state, found.checks) == ("unproven", draft.checks)
+    other = Scripted({"repair_task": repaired(HERS, NEVER)}, teacher=[[GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, other, draft)
+    assert (report.state, len(found.checks), len(found.runs)) == ("unproven", 2, 2)
+    assert found.notes[-1].startswith("Nobody solved it")
+
+
+ASKED = task(HERS, OTHERS, answer_form=FORM, expected_answer={"locker": "L-3"})
+"""The author expects a value that is wrong; its check is made by the stage."""
+
+
+def test_an_expected_value_that_all_runs_contradict_is_told_and_corrected(sandbox: Sandbox) -> None:
+    reply = repaired(HERS, OTHERS).replace("```python", "```python\nEXPECTED = {'locker': 'L-2'}", 1)
+    model = Scripted({"repair_task": reply}, teacher=[[LOOK, GIVE, SUBMIT]])
+    checks = with_field_checks(ASKED.checks, ASKED.answer_form, ASKED.expected_answer)
+    found, report = solved_and_audited(sandbox, model, ASKED.model_copy(update={"checks": checks}), solver_runs=2)
+    told = model.calls[-1].messages[-1].content if model.calls[-1].site.stage == "repair_task" else ""
+    assert '"L-3" is expected as `locker`, and all 2 runs submitted "L-2"' in told
+    assert 'EXPECTED = {"locker": "L-3"}' in told
+    assert "is_expected" not in told
+    assert report.state == "green"
+    assert found.expected_answer == {"locker": "L-2"}
+    assert found.reference is not None
+    assert [call.tool for call in found.reference.calls] == ["list_lockers", "assign_locker"]
+    assert found.reference.answer == '{"locker": "L-2"}'
