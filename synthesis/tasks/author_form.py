@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -54,9 +53,8 @@ def describe_form(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> s
     """Return form and expected values as an author would write them in a repair."""
     if not form:
         return "there is none"
-    raw = form_record(form, expected)
-    lines = ",\n".join(f" {json.dumps(field, ensure_ascii=False)}" for field in raw["answer_form"])
-    return f"FORM = [\n{lines}\n]\nEXPECTED = {json.dumps(dict(expected), ensure_ascii=False)}"
+    lines = "".join(f"\n {field!r}," for field in form_record(form, expected)["answer_form"])
+    return f"FORM = [{lines}\n]\nEXPECTED = {dict(expected)!r}"
 
 
 def _find_written(text: str, value: Any) -> Iterator[str]:

@@ -269,7 +269,7 @@ def test_an_expected_value_that_all_runs_contradict_is_told_and_corrected(sandbo
     found, report = solved_and_audited(sandbox, model, ASKED.model_copy(update={"checks": checks}), solver_runs=2)
     told = model.calls[-1].messages[-1].content if model.calls[-1].site.stage == "repair_task" else ""
     assert '"L-3" is expected as `locker`, and all 2 runs submitted "L-2"' in told
-    assert 'EXPECTED = {"locker": "L-3"}' in told
+    assert "EXPECTED = {'locker': 'L-3'}" in told
     assert "is_expected" not in told
     assert report.state == "green"
     assert found.expected_answer == {"locker": "L-2"}
