@@ -9,9 +9,10 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange, Usage
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 7
+AUDIT_VERSION = 8
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
-AuditState = Literal["green", "red", "incomplete"]
+AuditState = Literal["green", "red", "incomplete", "unproven"]
+"""`unproven`: nothing is wrong, but no way to do the task is known. `incomplete`: something else was not tried."""
 FaultKind = Literal[
     "noop_scores",
     "no_goal",
@@ -23,6 +24,8 @@ FaultKind = Literal[
     "mutant_lost",
     "mutants_cut",
     "unguarded_change",
+    "unneeded_call",
+    "run_refused",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -141,8 +144,10 @@ def full(reward: float | None) -> bool:
 
 
 def state_of(faults: Sequence[Fault]) -> AuditState:
-    """Red if anything is wrong, else incomplete if something was not tried, else green."""
+    """Red if anything is wrong, else unproven without a reference, incomplete if something was not tried, or green."""
     kinds = {fault.kind for fault in faults}
     if kinds - NOTES - GAPS:
         return "red"
+    if "no_reference" in kinds:
+        return "unproven"
     return "incomplete" if kinds & GAPS else "green"

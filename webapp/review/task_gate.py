@@ -37,6 +37,7 @@ _OF_AUDIT: dict[str, str] = {
     AuditState.RED: "red_audit",
     AuditState.STALE: "stale_audit",
     AuditState.INCOMPLETE: "incomplete_audit",
+    AuditState.UNPROVEN: "unproven_audit",
     AuditState.GREEN: "",
 }
 _MESSAGES = {
@@ -45,9 +46,10 @@ _MESSAGES = {
     "red_audit": "Its audit is red.",
     "stale_audit": "It was changed since its audit. Audit it again.",
     "incomplete_audit": "Its audit did not end.",
+    "unproven_audit": "Nobody has shown that it can be solved. Let an agent solve it, or save a solution as its reference.",
     "no_audit": "Nobody knows what its verifier measures. Audit it first.",
 }
-OVERRIDABLE = frozenset({"red_audit", "incomplete_audit"})
+OVERRIDABLE = frozenset({"red_audit", "incomplete_audit", "unproven_audit"})
 UNAUDITED = frozenset({"stale_audit", "no_audit"})
 """What an audit that is under way may be about to clear."""
 
@@ -56,7 +58,8 @@ def obstacle_codes(audit_state: str, *, revision: bool, reference: bool) -> list
     """The codes of what stands in the way of approving a task, by what it has and how its audit stands."""
     if not revision:
         return ["no_revision"]
-    found = ["" if reference else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
+    known = reference or audit_state == AuditState.UNPROVEN  # which says that there is none
+    found = ["" if known else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
     return [code for code in found if code]
 
 
@@ -76,5 +79,5 @@ def _message(code: str, task: Task) -> str:
 
 
 def may_override(user: Any) -> bool:
-    """Whether a person may approve against a red or incomplete audit, for a reason that is kept."""
+    """Whether a person may approve against a red, incomplete or unproven audit, for a reason that is kept."""
     return getattr(user, "role", "") in ADJUDICATORS

@@ -52,7 +52,8 @@ class TaskFilterQuery(BodyIn):
     category: Annotated[ShortText, Field(description="The category of the environment, written whole.")] = ""
     finding: Annotated[ShortText, Field(description="A kind of finding, `any` or `none`.")] = ""
     audit: Annotated[
-        Literal["", "green", "red", "incomplete", "stale", "none"], Field(description="`none`: not audited.")
+        Literal["", "green", "red", "incomplete", "unproven", "stale", "none"],
+        Field(description="`none`: not audited."),
     ] = ""
     fault: Annotated[ShortText, Field(description="A kind of fault that the audit found.")] = ""
     review: Annotated[
@@ -109,7 +110,9 @@ class TaskLine(Schema):
     finding_count: int
     trajectory_count: int
     do_nothing: float | None
-    audit_state: Annotated[str, Field(description="green, red, incomplete, stale; empty where it was never audited.")]
+    audit_state: Annotated[
+        str, Field(description="green, red, incomplete, unproven, stale; empty if it was never audited.")
+    ]
     review_state: Annotated[str, Field(description="draft, in_review, changes_requested, approved, rejected.")]
     withheld: Annotated[
         str,

@@ -32,6 +32,8 @@ FAULTS: dict[str, str] = {
     "mutant_passes": "A mutant earns the full reward",
     "mutant_lost": "A mutant could not be judged",
     "mutants_cut": "Not all mutants were tried",
+    "unneeded_call": "The reference does more than the checks ask",
+    "run_refused": "A solver's run meets all checks and earns less",
     "unguarded_change": "A change that nobody asked for earns the full reward",
     "nondeterministic": "The same calls end differently",
     "judged_differently": "A check tells the audit from a score",
@@ -179,6 +181,8 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
         return f"The verifier holds: doing nothing earns 0, the reference earns 1 twice in a row, and {_tried(row)}."
     if row.state == "incomplete":
         return f"Not decided. {row.why}"
+    if row.state == "unproven":
+        return f"Nobody has shown that the task can be solved. {row.why}"
     kinds = list(dict.fromkeys(fault.kind for fault in faults if fault.kind not in NOTES | GAPS))
     named = [FAULTS.get(kind, kind) for kind in kinds]
     if not named:  # an audit whose faults are not kept

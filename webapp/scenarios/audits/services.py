@@ -199,7 +199,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         audit_version=audit.version,
         judge=(case.judge.name if case.judge else audit.judge)[:200],
         state=audit.state,
-        why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state == "incomplete" else "",
+        why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state in ("incomplete", "unproven") else "",
         do_nothing=audit.nothing.reward,
         reference_reward=audit.reference.reward if audit.reference else None,
         mutants=len(audit.counted) if tried else None,
