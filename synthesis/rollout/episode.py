@@ -33,7 +33,6 @@ from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.rollout.user import STOP, UserFault
-from synthesis.verifiers.doubts import doubt_words
 
 CUT = ("length", REPETITION)
 """Ends of a reply by which a turn is not whole."""
@@ -117,10 +116,9 @@ def _last_call(log: Log) -> str:
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     with _losses():
-        digest, decision = await episode.verify(log.answer)
-    log.prompts |= decision.prompts
-    log.note = " ".join(part for part in (log.note, doubt_words(decision.reward)) if part)
-    return digest, decision.reward
+        end = await episode.verify(log.answer)
+    log.prompts |= end.prompts
+    return end.digest, end.reward
 
 
 async def _played(log: Log, episode: AttemptEpisode) -> Ending:

@@ -11,7 +11,6 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
-from synthesis.tasks.answer_judge import audit_judge
 from synthesis.tasks.check_view import all_helpers
 from synthesis.tasks.checklist import MOST
 from synthesis.tasks.checks import judge, settle
@@ -54,7 +53,7 @@ async def audit(
 async def _audited(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
     try:
         subject = world.subject(task, task.reference)
-        return await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE, audit_judge(kit, task))
+        return await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
     except (InputError, ProgramError, StateError) as error:
         raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
 

@@ -9,22 +9,17 @@ from synthesis.runtime.child.answer_values import HELPERS
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.tasks.task_context import Unfit
 from synthesis.verifiers.check_reads import reads_answer
-from synthesis.verifiers.doubts import CRITERION, criterion_of
 
 PARAMETERS = ["initial_state", "final_state", "answer"]
 SOURCE_CHARS = 8_000
 INVALID = "check_invalid"
-UNUSABLE_CRITERION = (
-    f"beside the function only {CRITERION} may be set, once, to a text, and only if the function reads no final_state"
-)
 NEVER_VARIES = "check_never_varies"
 BY_HAND = "check_reads_by_hand"
 """What an author is told once; no reason for a rejection."""
 
 
 def require_form(source: str) -> None:
-    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` that can say both, with the
-    criterion that its doubts are left to, or without one."""
+    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` that can say both."""
     function = _function(source)
     given = function.args
     names = [item.arg for item in (*given.posonlyargs, *given.args)]
@@ -63,15 +58,9 @@ def _function(source: str) -> ast.FunctionDef:
         raise Unfit(INVALID, f"it is not Python: {str(error)[:300]}") from None
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     others = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
-    if any(isinstance(node, ast.Assign) for node in others):
-        if not criterion_of(source):
-            raise Unfit(INVALID, UNUSABLE_CRITERION)
-        others = [node for node in others if not isinstance(node, ast.Assign)]
     texts = [node for node in others if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
     if [node.name for node in functions] != ["check"] or len(texts) < len(others):
-        raise Unfit(
-            INVALID, f"beside imports and {CRITERION} there must be one function, called `check`, and nothing else"
-        )
+        raise Unfit(INVALID, "beside imports there must be one function, called `check`, and nothing else")
     return functions[0]
 
 

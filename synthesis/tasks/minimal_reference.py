@@ -10,22 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall, State, Verdict
+from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall, State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.checks import marks, reward_of, score_checks
-from synthesis.verifiers.doubts import as_judged
+from synthesis.verifiers.checks import marks, score_checks
 
 MOST_EXECUTIONS = 80
 """So many shorter sequences of one reference are executed (ours)."""
 
 
-def minimal_reference(
-    sandbox: Sandbox, subject: Subject, start: State, reference: Reference, judged: Sequence[Verdict] = ()
-) -> Reference:
+def minimal_reference(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> Reference:
     """The reference without the acts that it earns everything without. The same reference always gives the same one.
 
-    `judged` is what a judge decided of its answer, by check. Raises ProgramError and InfrastructureError.
+    Raises ProgramError and InfrastructureError.
     """
     calls, acts = list(reference.calls), _acts(sandbox, subject, start, reference.calls)
     left, size = MOST_EXECUTIONS, len(acts)
@@ -35,7 +32,7 @@ def minimal_reference(
             part = acts[first : first + size]
             tried = tuple(call for number, call in enumerate(calls) if number not in part)
             left -= 1
-            if earned(sandbox, subject, start, reference.model_copy(update={"calls": tried}), judged)[1] >= SOLVED_AT:
+            if earned(sandbox, subject, start, reference.model_copy(update={"calls": tried}))[1] >= SOLVED_AT:
                 calls, fewer = list(tried), True
                 acts = [_moved(number, part) for number in acts if number not in part]
             if not left:
@@ -55,19 +52,12 @@ def _moved(number: int, without: Sequence[int]) -> int:
     return number - sum(place < number for place in without)
 
 
-def earned(
-    sandbox: Sandbox, subject: Subject, start: State, reference: Reference, judged: Sequence[Verdict] = ()
-) -> tuple[str, float]:
-    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0.
-
-    What a judge decided of the same answer (`judged`, by check) is taken, not asked again.
-    """
+def earned(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> tuple[str, float]:
+    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0."""
     run = run_calls(sandbox, subject, reference.calls, start)
     if run.state is None:
         return "", 0.0
     known = marks(sandbox, subject.checks, start) if subject.rule == "goals" else None
     given = (sandbox, subject.checks, start, run.state)
     reward = score_checks(*given, answer=reference.answer, rule=subject.rule, marks=known)
-    if reward.doubts:
-        reward = reward_of(as_judged(reward.verdicts, judged), subject.rule, known, reward.outside)
     return run.digest, reward.reward

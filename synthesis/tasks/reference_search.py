@@ -14,14 +14,12 @@ from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
-from synthesis.tasks.answer_judge import answer_judge
 from synthesis.tasks.minimal_reference import earned, minimal_reference
 from synthesis.tasks.solver_runs import kept_runs
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.task_frame import framed, unframed
 from synthesis.tasks.teacher import rollout_task
 from synthesis.verifiers.call_sequences import Subject
-from synthesis.verifiers.doubts import doubt_words
 
 AT_ONCE = 4
 ANSWER_CHARS = 20_000
@@ -64,13 +62,11 @@ def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Re
 async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
     """The attempts by their sample, those that the program itself brought to an end included."""
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
-    judge = answer_judge(kit, task)
     plans = [
         Plan(
             given,
             ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample)), brief_tools=True),
             ordinal=sample,
-            judge=judge,
         )
         for sample in samples
     ]
@@ -102,10 +98,9 @@ def shortest(
     ]
     for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
-        judged = attempt.reward.verdicts if attempt.reward else ()
-        digest, reward = earned(sandbox, subject, start, reference, judged)
+        digest, reward = earned(sandbox, subject, start, reference)
         if digest == attempt.final_hash and reward >= SOLVED_AT:
-            return minimal_reference(sandbox, subject, start, reference, judged)
+            return minimal_reference(sandbox, subject, start, reference)
     return None
 
 
@@ -133,9 +128,4 @@ def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:
     words = [f"{UNSOLVED}: the best of {len(attempts)} runs earned {best:.3g}."]
     if never:
         words.append(f"Passed in none of them: {', '.join(never)}.")
-    unclear = [reward for reward in rewards if reward.doubts]
-    if unclear:
-        words.append(
-            f"In {len(unclear)} of them a check could not tell what the answer says. {doubt_words(unclear[0])}"
-        )
     return " ".join(words)

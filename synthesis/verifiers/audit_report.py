@@ -9,7 +9,7 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange, Usage
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 7
+AUDIT_VERSION = 8
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
 AuditState = Literal["green", "red", "incomplete"]
 FaultKind = Literal[
@@ -54,8 +54,7 @@ class Fault(Frozen):
 
 
 class ProbedState(Frozen):
-    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing, or the
-    end is `unjudged`: a judge must decide what its answer says, and was not asked.
+    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
 
     `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
@@ -64,7 +63,6 @@ class ProbedState(Frozen):
     passed: tuple[bool, ...] = ()
     note: str = ""
     outside: tuple[OutsideChange, ...] = ()
-    unjudged: bool = False
 
 
 class MutantProbe(Frozen):
@@ -107,7 +105,7 @@ class TaskAudit(Frozen):
     marks: tuple[Mark, ...] = ()
     unseen: UnseenChanges | None = None
     judge: str = ""
-    """The model that was asked where checks could not tell; `judge_usage` is what that cost."""
+    """For a rubric: the model that judged; `judge_usage` is what that cost."""
     judge_usage: Usage = Usage()
     faults: tuple[Fault, ...] = ()
 
@@ -115,7 +113,7 @@ class TaskAudit(Frozen):
     def counted(self) -> tuple[MutantProbe, ...]:
         """The probes that must earn less than the reference."""
         less = (probe for probe in self.mutants if probe.mutant.expects == "less")
-        return tuple(probe for probe in less if not probe.equivalent and not probe.probe.unjudged)
+        return tuple(probe for probe in less if not probe.equivalent)
 
     @property
     def below(self) -> int:
