@@ -15,7 +15,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
 from synthesis.contracts import AnswerField, Frozen, Message, Reward, Verdict
-from synthesis.errors import InputError, MalformedReply
+from synthesis.errors import InputError, LLMError, MalformedReply
 from synthesis.formats.answer_form import compare_spec, describe_type
 from synthesis.formats.criteria import MOST_CRITERIA, asks_judge
 from synthesis.formats.records import Criterion
@@ -166,7 +166,13 @@ async def _ask_judge(judge: ChatModel, words: str, evidence: Evidence, count: in
     asked = Message(role="user", content=words)
     messages, wrong = [asked], ""
     for _ in range(tries):
-        reply = await judge.complete(messages, temperature=0.0)
+        try:
+            reply = await judge.complete(messages, temperature=0.0)
+        except MalformedReply:
+            raise
+        except LLMError as error:
+            told, more = f"The judge {judge.name} could not be asked: {error}", (error.requests, error.retry_after)
+            raise LLMError(error.reason, told, requests=more[0], retry_after=more[1], away=error.away) from error
         try:
             return read_verdicts(reply.message.content, count, evidence)
         except ValueError as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
+from synthesis.formats.answer_form import read_form
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
@@ -31,7 +32,15 @@ def checks_of(sources: tuple[str, ...]) -> tuple[CheckRecord, ...]:
     return tuple(CheckRecord(label=f"check {number}", source=source) for number, source in enumerate(sources, 1))
 
 
-def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, key: str = "open-ada") -> Task:
+def make_task(
+    *,
+    reference: bool = True,
+    checks: bool | tuple[str, ...] = True,
+    key: str = "open-ada",
+    criteria: tuple[Any, ...] = (),
+    **form: Any,
+) -> Task:
+    """`form`: `answer_form` and `expected_answer`, as records hold them."""
     kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
     environment = EnvironmentRecord(
         key="shelf",
@@ -52,8 +61,11 @@ def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, 
         instruction="Ada would like her box to be opened.",
         initial_state={},
         checks=listed if checks is True else checks_of(checks or ()),
+        criteria=criteria,
+        answer_form=read_form(form, "task"),
+        expected_answer=form.get("expected_answer", {}),
         score_rule="goals",
-        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks},
+        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks, **form},
     )
 
     return imported_task(environment, record, REFERENCE if reference else None)

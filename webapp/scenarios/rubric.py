@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from synthesis.formats.criteria import asks_judge
+from synthesis.formats.criteria import asks_judge, criterion_line
 from synthesis.formats.records import Criterion
 from synthesis.verifiers.rubric import Rubric
 from webapp.scenarios.answer_form import read_form_and_expected
@@ -24,6 +24,12 @@ def read_rubric(revision: TaskRevision) -> Rubric | None:
         return None
     form, expected = read_form_and_expected(revision)
     return Rubric(criteria=criteria, answer_form=form, expected_answer=expected)
+
+
+def name_criteria(revisions: Iterable[int]) -> dict[int, list[str]]:
+    """Return the lines of the criteria of those among the revisions that a rubric judges."""
+    rows = TaskRevision.objects.filter(pk__in=list(revisions), verifier_kind="rubric").values_list("pk", "criteria")
+    return {pk: [criterion_line(one) for one in read_criteria(criteria)] for pk, criteria in rows}
 
 
 def needs_judge(revision: TaskRevision) -> bool:

@@ -8,10 +8,9 @@ from typing import Any
 
 from django.urls import reverse
 
-from synthesis.formats.criteria import criterion_line
 from synthesis.verifiers.check_reads import reads_answer
-from webapp.scenarios.models import Check, TaskRevision
-from webapp.scenarios.rubric import read_criteria
+from webapp.scenarios.models import Check
+from webapp.scenarios.rubric import name_criteria
 from webapp.templatetags.show import NOTHING
 from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED
 from webapp.trajectories.models import Score, Trajectory
@@ -96,9 +95,7 @@ def labels_of(revisions: set[int]) -> Labels:
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
         named = Label(len(checks) + 1, position, text[:300], mark, reads_answer(source))
         checks.append((named, (label, mark, source)))
-    rubrics = TaskRevision.objects.filter(pk__in=revisions - found.keys(), verifier_kind="rubric")
-    for pk, criteria in rubrics.values_list("pk", "criteria"):
-        lines = [criterion_line(one) for one in read_criteria(criteria)]
+    for pk, lines in name_criteria(revisions - found.keys()).items():
         found[pk] = [(Label(place + 1, place, line[:300], ""), (line, "", "")) for place, line in enumerate(lines)]
     return found
 
