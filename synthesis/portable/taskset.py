@@ -125,7 +125,7 @@ class EnvariumHarnessConfig(vf.HarnessConfig):
     user: AskedConfig = AskedConfig()
     """Plays the user, where a task is a conversation."""
     judge: AskedConfig = AskedConfig()
-    """Decides what a check cannot tell of an answer; without one that counts as not passed."""
+    """Decides the facts of a task that is judged by a rubric; without one such a task is refused."""
 
 
 class EnvariumHarness(vf.Harness[EnvariumHarnessConfig]):

@@ -43,7 +43,6 @@ from synthesis.rollout.submission import (
     take_submission,
 )
 from synthesis.rollout.user import STOP, UserFault
-from synthesis.verifiers.doubts import doubt_words
 
 CUT = ("length", REPETITION)
 """Ends of a reply by which a turn is not whole."""
@@ -127,10 +126,9 @@ def _last_call(log: Log) -> str:
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     with _losses():
-        digest, decision = await episode.verify(log.answer)
-    log.prompts |= decision.prompts
-    log.note = " ".join(part for part in (log.note, doubt_words(decision.reward)) if part)
-    return digest, decision.reward
+        end = await episode.verify(log.answer)
+    log.prompts |= end.prompts
+    return end.digest, end.reward
 
 
 async def _played(log: Log, episode: AttemptEpisode) -> Ending:

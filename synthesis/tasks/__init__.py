@@ -31,8 +31,7 @@ it. `instruction.py` asks for the task and `leak.py` for names that a user canno
 `checks.py` for a function each: `check_source.py` reads its form, the sandbox runs it on the start and on the states
 of `damaged_states.py`. `reference_search.py` has the teacher try k times and executes the shortest solution again.
 `minimal_reference.py` leaves out of it what the task does not need, `solver_runs.py` keeps all k runs beside the task.
-`task_frame.py` says what
-may change at all. `answer_judge.py` is who decides what a check cannot tell of an answer, here and in audits.
+`task_frame.py` says what may change at all.
 `audit_repair.py` audits; red goes to the author once, and the teacher's stored attempts are judged
 anew. What was read well but stays unacceptable is `Unfit`, and becomes Rejected.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
-from synthesis.formats.answer_form import answer_text, form_record, with_field_checks
+from synthesis.formats.answer_form import answer_text, form_record, read_form, with_field_checks
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
@@ -33,9 +33,16 @@ def checks_of(sources: tuple[str, ...]) -> tuple[CheckRecord, ...]:
 
 
 def make_task(
-    *, reference: bool = True, checks: bool | tuple[str, ...] = True, key: str = "open-ada", form: bool = False
+    *,
+    reference: bool = True,
+    checks: bool | tuple[str, ...] = True,
+    key: str = "open-ada",
+    criteria: tuple[Any, ...] = (),
+    form: bool = False,
+    **asked: Any,
 ) -> Task:
-    """With a `form` two of the checks compare fields of the answer."""
+    """With a `form` two of the checks compare fields of the answer; `asked`: `answer_form` and `expected_answer` of a
+    rubric, as records hold them."""
     kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
     environment = EnvironmentRecord(
         key="shelf",
@@ -49,7 +56,7 @@ def make_task(
     )
     listed = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
     own = listed if checks is True else checks_of(checks or ())
-    asked = {"answer_form": FORM, "expected_answer": EXPECTED} if form else {}
+    raw_form = form_record(FORM, EXPECTED) if form else asked
     record = TaskRecord(
         environment_key="shelf",
         key=key,
@@ -58,10 +65,11 @@ def make_task(
         instruction="Ada would like her box to be opened.",
         initial_state={},
         checks=with_field_checks(own, FORM, EXPECTED) if form else own,
+        criteria=criteria,
+        answer_form=read_form(raw_form, "task"),
+        expected_answer=raw_form.get("expected_answer", {}),
         score_rule="goals",
-        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks}
-        | (form_record(FORM, EXPECTED) if form else {}),
-        **asked,
+        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks, **raw_form},
     )
     known = REFERENCE.model_copy(update={"answer": answer_text(EXPECTED)}) if form else REFERENCE
     return imported_task(environment, record, known if reference else None)

@@ -238,6 +238,10 @@ class Score(models.Model):
     verdicts = OrderedJSONField(default=list)
     outside = OrderedJSONField(default=list, blank=True)
     """What changed outside the task's frame, as `synthesis.contracts.OutsideChange`; then the reward is 0."""
+    judge = models.CharField(max_length=200, blank=True, default="")
+    """Of a rubric: the model that decided its facts."""
+    question = models.CharField(max_length=64, blank=True, default="")
+    """The SHA-256 of the messages that it was asked with: the same question has these verdicts again."""
     source = models.CharField(max_length=16)
     created_at = models.DateTimeField(auto_now_add=True)
 

@@ -23,6 +23,7 @@ from webapp.jobs.services import create
 from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, offered_program
+from webapp.scenarios.rubric import read_rubric
 from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
@@ -81,6 +82,7 @@ def setting_of(revision: TaskRevision) -> ReplaySetting:
         rule=revision.score_rule,  # type: ignore[arg-type]
         marks=tuple(check.mark for check in checks if check.mark),  # type: ignore[misc]
         frame=frame_of_revision(revision),
+        rubric=read_rubric(revision),
         instruction=revision.instruction,
     )
 

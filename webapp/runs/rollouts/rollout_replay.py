@@ -33,7 +33,7 @@ OVERTURNED = ("solved", "program_error")
 """What a worker told and executing the calls again did not come to."""
 FASTER = "The program ran out of time at the worker, and did not here. That is no mismatch: machines differ in speed."
 
-NOT_ASKED = "A check leaves to a judge what it cannot tell, and the job's judge was asked nothing about this answer."
+NOT_ASKED = "A judge decides what it earns, and the job's judge was asked nothing about this attempt."
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def execute(
     compared = frozenset(place for place in results if attempt.steps[place].result is not None)
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
-    if judge.missing and not lost and (words or rollout.file.job.judge_endpoint_id is not None):
+    if judge.missing and not lost:
         words.append(NOT_ASKED)
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)

@@ -16,7 +16,6 @@ from synthesis.errors import InfrastructureError, InputError, ProgramEnded
 from synthesis.formats.values import clean
 from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, run_attempts
 from synthesis.runtime import Episode, default_sandbox
-from synthesis.verifiers.doubts import may_be_judged
 from webapp.accounts.services import audit
 from webapp.endpoints.connections import connect
 from webapp.endpoints.models import LLMRole
@@ -27,6 +26,7 @@ from webapp.jobs.services import create
 from webapp.scenarios.answer_form import read_given_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
+from webapp.scenarios.rubric import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import PlaygroundFork, StepKind, Trajectory
@@ -159,7 +159,7 @@ def asks_judge(playground: Playground) -> bool:
     fork = fork_of(playground)
     if fork is None or default_of(LLMRole.JUDGE) is None:
         return False
-    return may_be_judged(task_of(fork.parent.attempted).checks)
+    return needs_judge(fork.parent.attempted)
 
 
 def _own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
@@ -207,7 +207,7 @@ def carry_out(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: 
     """
     point = require_hand(parent, step)
     task = task_of(parent.attempted)
-    judge = site_judge() if may_be_judged(task.checks) else None
+    judge = site_judge() if task.asks_judge else None
     attempt, start = async_to_sync(_attempted)(point, point.task(task), point.start(), hand, judge)
     if attempt.outcome in ("infra_error", "cancelled"):
         raise _refused(attempt)

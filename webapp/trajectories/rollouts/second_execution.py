@@ -113,8 +113,7 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
         return ""
     grounds = Grounds(attempt.seed, attempt.now, attempt.validation) if row.parent_id is not None else SITE
     try:
-        judged = attempt.reward.verdicts if attempt.reward else ()
-        done = execute_again(sandbox, replace(setting_of(revision), judged=judged), attempt, grounds)
+        done = execute_again(sandbox, replace(setting_of(revision), kept=attempt.reward), attempt, grounds)
     except SandboxUnavailable as error:
         _note(row, f"Not executed again: {error}")
         return ""
