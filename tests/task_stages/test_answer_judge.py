@@ -49,7 +49,7 @@ def test_the_judge_decides_in_every_stage_and_no_question_is_sent_twice(sandbox:
 
 def test_where_nobody_judges_the_doubt_is_left(sandbox: Sandbox) -> None:
     draft, report, attempt = made(sandbox, Scripted(teacher=[[GIVE, HEDGED]]))
-    assert (draft.reference, report.state) == (None, "incomplete")
+    assert (draft.reference, report.state) == (None, "unproven")
     assert attempt.reward is not None
     assert attempt.reward.doubts == (2,)
     assert "In 1 of them a check could not tell what the answer says. Check 2 is uncertain" in draft.notes[0]
