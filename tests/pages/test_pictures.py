@@ -161,7 +161,7 @@ def test_reviews_and_audits_by_day(tasks: dict[str, Task], page: Client) -> None
     Audit.objects.filter(state="red").update(created_at=timezone.now() - timedelta(days=2))
     later = draw_reviews(7).audits
     assert later is not None
-    assert [counts for _, counts in later.rows] == [(0, 1, 0), (0, 0, 0), (1, 0, 0)]
+    assert [counts for _, counts in later.rows] == [(0, 1, 0, 0), (0, 0, 0, 0), (1, 0, 0, 0)]
     assert AuditEntry.objects.filter(action="task.change").exists()
 
 
