@@ -16,6 +16,7 @@ from synthesis.formats.answer_form import read_expected, read_form, with_field_c
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
+from synthesis.formats.spoken_facts import read_facts, with_fact_checks
 from synthesis.formats.values import (
     clean,
     key_field,
@@ -209,7 +210,7 @@ def scenario(entry: Entry) -> TaskRecord:
         raise FormatError(f"{place}.init_config", "missing")
     _checklist(raw, place)
     form = read_form(raw, place)
-    expected = read_expected(raw, form, place)
+    expected, facts = read_expected(raw, form, place), read_facts(raw, place)
     return TaskRecord(
         environment_key=environment_key,
         key=key,
@@ -219,7 +220,7 @@ def scenario(entry: Entry) -> TaskRecord:
         answer_form=form,
         expected_answer=expected,
         initial_state=state,
-        checks=with_field_checks(tuple(_checks(raw, place)), form, expected),
+        checks=with_fact_checks(with_field_checks(tuple(_checks(raw, place)), form, expected), facts),
         frame=_own_field(Frame, "frame", raw, place),
         withheld=_own_field(Withheld, "withheld", raw, place),
         raw=raw,

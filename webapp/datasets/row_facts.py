@@ -12,6 +12,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
+from synthesis.formats.former_answers import find_gone_helpers
 from synthesis.json_weight import require_light
 from synthesis.verifiers.doubts import may_be_judged
 from training.dataset import SideName, UploadLimits
@@ -34,6 +35,8 @@ class RowFact:
     turns: int
     characters: int
     may_be_judged: bool = False
+    is_superseded: bool = False
+    """Whether the checks of the task call helpers that this version does not have any more."""
 
 
 @dataclass(frozen=True)
@@ -141,8 +144,8 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
         if task is None:
             yield RowFact(environment, setting, *_spoken(row))
             continue
-        judged = may_be_judged([str(source) for source in task.get("checks") or ()])
-        yield RowFact(environment, setting, 1, _told(task), judged)
+        checks = [str(source) for source in task.get("checks") or ()]
+        yield RowFact(environment, setting, 1, _told(task), may_be_judged(checks), bool(find_gone_helpers(checks)))
 
 
 def _told(told: dict[str, Any]) -> int:

@@ -36,7 +36,13 @@ class ForkIn(BodyIn):
 
     step: Annotated[int, Field(ge=1, lt=2**31, description="The first step that is not the parent's.")]
     calls: Annotated[list[ForkCallIn], Field(max_length=MOST_CALLS)] = Field(default_factory=list)
-    answer: Annotated[Text, Field(max_length=100_000)] = ""
+    answer: Annotated[
+        Text,
+        Field(
+            max_length=100_000,
+            description="The last words; of a task with an answer form the submitted object as JSON, empty for none.",
+        ),
+    ] = ""
 
     def made(self) -> list[ReferenceCall]:
         return [ReferenceCall(tool=call.tool, arguments=call.arguments) for call in self.calls]

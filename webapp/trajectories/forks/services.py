@@ -13,6 +13,7 @@ from django.db import transaction
 from synthesis import llm
 from synthesis.contracts import Attempt, CallError, CallResult, Program, ReferenceCall, State, TrajectoryStep
 from synthesis.errors import InfrastructureError, InputError, ProgramEnded
+from synthesis.formats.answer_form import answer_text, read_written_submission
 from synthesis.formats.values import clean
 from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, run_attempts
 from synthesis.runtime import Episode, default_sandbox
@@ -24,6 +25,7 @@ from webapp.endpoints.queries import default_of
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
 from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_call
@@ -176,6 +178,9 @@ def start_fork(user: Any, parent: Trajectory, step: int, calls: Sequence[Referen
     require_hand(parent, step)
     if len(calls) > MOST_CALLS:
         raise InputError(f"A fork by hand makes at most {MOST_CALLS} calls; {len(calls)} were given.")
+    form = read_answer_form(parent.attempted)
+    if form and answer:
+        answer = answer_text(read_written_submission(form, answer))
     return _start(user, parent.pk, step, calls, answer)
 
 

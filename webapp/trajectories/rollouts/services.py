@@ -18,6 +18,7 @@ from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of
 from webapp.trajectories.rollouts.spec import Spec
 
+SUPERSEDED_REMEDY = "Edit the task and give it an answer form, or import it again."
 NO_CONTENT = "This task has no content: its import did not finish. Import its file again."
 
 
@@ -25,11 +26,13 @@ def obstacle(revision: TaskRevision | None) -> str:
     """Why nobody can act in this task at all; empty where somebody can."""
     if revision is None:
         return NO_CONTENT
-    return unjudged(bool(revision.criteria), revision.checks.exists())
+    return unjudged(bool(revision.criteria), revision.checks.exists(), revision.superseded)
 
 
-def unjudged(by_rubric: bool, checks: bool) -> str:
-    """Why no attempt at a revision could be judged; empty where one could."""
+def unjudged(by_rubric: bool, checks: bool, superseded: str) -> str:
+    """Why no attempt at a revision could be judged; empty where one could. `superseded` is why it does not count."""
+    if superseded:
+        return f"This task is superseded. {superseded} {SUPERSEDED_REMEDY}"
     if by_rubric:
         return "This task is judged by a rubric, and rollouts are judged by checks so far."
     return "" if checks else "This task has no checks, so nothing could judge an attempt."
