@@ -237,8 +237,8 @@ class TaskDraft(Frozen):
     """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it, `runs` are
     what the stage knows of the teacher's runs at it.
 
-    With an `answer_form` the agent submits its fields; `expected_answer` holds their expected values. `checks` hold those
-    made from them too.
+    With an `answer_form` the agent submits its fields; `expected_answer` holds their expected values, and `checks` hold
+    those made from them too.
     """
 
     title: str

@@ -65,12 +65,12 @@ def read_form(raw: Mapping[str, Any], place: str) -> tuple[AnswerField, ...]:
     found: list[AnswerField] = []
     for index, item in enumerate(listed):
         where = f"{place}.answer_form[{index}]"
+        if _is_deeper(item, MOST_DEPTH):
+            raise FormatError(where, f"lists and records stand in each other more than {MOST_DEPTH} deep")
         try:
             field = AnswerField.model_validate(item)
-        except (ValidationError, RecursionError) as error:
+        except ValidationError as error:
             raise FormatError(*_locate_error(error, where)) from None
-        if _measure_depth(field) > MOST_DEPTH:
-            raise FormatError(where, f"lists and records stand in each other more than {MOST_DEPTH} deep")
         if field.name in {other.name for other in found}:
             raise FormatError(f"{where}.name", f"two fields are named {field.name!r}")
         found.append(field)
@@ -225,14 +225,18 @@ def _field_schema(field: AnswerField) -> dict[str, Any]:
     return schema
 
 
-def _measure_depth(field: AnswerField) -> int:
-    inner = (*field.fields, *((field.items,) if field.items is not None else ()))
-    return 1 + max(map(_measure_depth, inner), default=0)
+def _is_deeper(item: Any, most: int) -> bool:
+    """Return whether a field, not yet validated, holds lists and records more than `most` deep."""
+    if most == 0:
+        return True
+    if not isinstance(item, dict):
+        return False
+    fields = item.get("fields")
+    inner = [item.get("items"), *(fields if isinstance(fields, list) else ())]
+    return any(_is_deeper(one, most - 1) for one in inner if isinstance(one, dict))
 
 
-def _locate_error(error: ValidationError | RecursionError, where: str) -> tuple[str, str]:
-    if isinstance(error, RecursionError):
-        return where, "nested too deeply"
+def _locate_error(error: ValidationError, where: str) -> tuple[str, str]:
     first = error.errors()[0]
     message = first["msg"].removeprefix("Value error, ")
     return ".".join([where, *(str(part) for part in first["loc"])]), message

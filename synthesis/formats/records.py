@@ -57,9 +57,9 @@ class TaskRecord(Frozen):
     """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
     With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content; the frame
-    that was made of it is. Without a frame anything that no check looks at may change. A task with an `answer_form` wants
-    its fields submitted; `expected_answer` holds their expected values, and `checks` the checks made from them. With
-    `withheld` it is a variant of a task that needs what is taken away here.
+    that was made of it is. Without a frame anything that no check looks at may change. A task with an `answer_form`
+    wants its fields submitted; `expected_answer` holds their expected values, and `checks` the checks made from them.
+    With `withheld` it is a variant of a task that needs what is taken away here.
     """
 
     environment_key: str

@@ -33,8 +33,8 @@ CONVERSATION_TURNS = 40
 
 class RolloutTask(Frozen):
     """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
-    environment. With an `answer_form` the agent submits its fields by a terminal tool. `key` is the caller's name for it
-    and comes back in each attempt."""
+    environment. With an `answer_form` the agent submits its fields by a terminal tool. `key` is the caller's name
+    for it and comes back in each attempt."""
 
     key: str
     program: Program

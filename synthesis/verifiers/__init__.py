@@ -10,13 +10,13 @@ change makes the reward 0. It is compared on the host: programs and checks never
 
 The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
 (families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered;
-`additive_mutants.py`: one unasked call beside it, or on a neighbour's record; `answer_variants.py`: the right answer in
-other words, hedged and contrary ones; `withheld_answers.py`: of a task that withholds a tool) are executed in episodes
+`additive_mutants.py`: one unasked call beside it, or on a neighbour's record; `answer_variants.py`: right answers in
+other spellings and wrong ones; `withheld_answers.py`: of a task that withholds a tool) are executed in episodes
 (`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the same
 (`check_reads.py`), with the very request of a score;
 `score_comparison.py` then has start, reference and a sample of variants scored, and names a check that says something
 else; `faults.py` says what the probes show.
-Green: nothing earns 0, the reference 1, twice the same, its answer in other words too, every other variant less. A
+Green: nothing earns 0, the reference 1, twice the same, its answer in other spellings too, every other variant less. A
 rubric (`rubric_audit.py`) must also refuse an answer that only claims. Rows: `webapp/scenarios/audits`.
 """
 

@@ -158,6 +158,8 @@ def test_runtime_child_needs_the_standard_library_alone() -> None:
 
 
 def floor_of(module: str) -> int | None:
+    if module == CHILD_ROOM or module.startswith(f"{CHILD_ROOM}."):
+        return 0  # needs the standard library alone, so it stands below everything
     name, floors = head(module, 1), FLOORS if head(module, 0) == "synthesis" else TRAINING_FLOORS
     return next((number for number, floor in enumerate(floors) if name in floor), None)
 

@@ -10,7 +10,10 @@ from synthesis.runtime.child.answer_values import answer_value, is_expected
 
 NAME = {"type": "name"}
 LIST = {"type": "list", "items": {"type": "number", "tolerance": 0.5}}
-RECORD = {"type": "record", "fields": [{"name": "who", "type": "name"}, {"name": "at", "type": "time", "required": False}]}
+RECORD = {
+    "type": "record",
+    "fields": [{"name": "who", "type": "name"}, {"name": "at", "type": "time", "required": False}],
+}
 SAME = [
     (73.3, 73.30, {"type": "money"}),
     (0.1 + 0.2, 0.3, {"type": "number", "tolerance": 1e-9}),
@@ -53,7 +56,9 @@ def test_values_that_differ(given, expected, field):
     assert not is_expected(json.dumps({"x": given}), "x", expected, **field)
 
 
-@pytest.mark.parametrize("answer", [None, "", "Table 10.", "[10]", '{"x": ', "{" * 50_000, '{"x": NaN}', '{"x": 1e999}'])
+@pytest.mark.parametrize(
+    "answer", [None, "", "Table 10.", "[10]", '{"x": ', "{" * 50_000, '{"x": NaN}', '{"x": 1e999}']
+)
 def test_what_is_no_submitted_answer_holds_nothing(answer):
     assert not is_expected(answer, "x", 10, type="number")
     assert answer_value(answer, "y") is None

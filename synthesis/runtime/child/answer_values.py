@@ -1,8 +1,8 @@
 """Answers as data: the values of a submitted answer, compared with expected ones by type. No rule reads words.
 
-An answer of a task with an answer form is the submitted object as JSON text, empty if nothing was submitted. Checks call
-`answer_value` and `is_expected` by name. Numbers are compared as decimals within a declared tolerance, dates and times
-as such, text by Unicode NFKC, case and white space, lists in order only if that is declared.
+An answer of a task with an answer form is the submitted object as JSON text, empty if nothing was submitted. Checks
+call `answer_value` and `is_expected` by name. Numbers are compared as decimals within a declared tolerance, dates and
+times as such, text by Unicode NFKC, case and white space, lists in order only if that is declared.
 """
 
 from __future__ import annotations

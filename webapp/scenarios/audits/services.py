@@ -21,7 +21,6 @@ from synthesis.verifiers.doubts import CRITERION, may_be_judged
 from synthesis.verifiers.judge import Judge
 from synthesis.verifiers.mutants import around_difference
 from synthesis.verifiers.rubric_audit import RubricSubject, audit_rubric
-from webapp.scenarios.answer_form import read_answer_form
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
@@ -29,6 +28,7 @@ from webapp.environments.totals import lock_environment
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, withheld_of

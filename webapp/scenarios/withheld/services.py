@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, decode_state, offered
 from synthesis.tasks.withheld import Unsuitable, WithheldVariant
@@ -133,7 +134,9 @@ def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: A
     listed = [{"check_item": check.label, "check_func": check.source} for check in found.checks]
     key = _key(parent, found)
     instruction = revision.instruction
-    raw = {name: part for name, part in record.raw.items() if name not in ("answer_form", "expected_answer", "criteria")}
+    raw = {
+        name: part for name, part in record.raw.items() if name not in ("answer_form", "expected_answer", "criteria")
+    }
     raw |= {"task_id": key, "task": instruction, "checklist_with_func": listed}
     raw |= {"checklist": [check.label for check in found.checks]} if "checklist" in raw else {}
     raw |= form_record(found.answer_form, found.expected_answer)

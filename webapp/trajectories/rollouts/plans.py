@@ -24,10 +24,10 @@ from synthesis.rollout import (
     documentation,
 )
 from synthesis.verifiers.doubts import may_be_judged
-from webapp.scenarios.answer_form import read_answer_form
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.trajectories.forks.starts import ForkPoint, fork_point
