@@ -41,7 +41,12 @@ FaultKind = Literal[
 ]
 NOTES: frozenset[str] = frozenset(
     {
-        "check_never_fails", "check_raises_later", "answer_ignored", "depends_on_clock", "depends_on_seed", "mutants_cut",
+        "check_never_fails",
+        "check_raises_later",
+        "answer_ignored",
+        "depends_on_clock",
+        "depends_on_seed",
+        "mutants_cut",
         "weak_check",
     }
 )

@@ -83,7 +83,7 @@ def test_a_person_gives_a_task_an_answer_form_and_everything_follows(browser: Cl
     assert page.context["answer"] == '{"left": 11}', "the reference answers what is expected"
     assert "<img src=x" not in page.content.decode()
     assert browser.post(f"{address}keep/", typed(page.context) | {"act": "save"}).status_code == 302
-    assert carried_out("save_edit").state == "done"
+    assert carried_out("save_edit").state == "succeeded"
     task = made.task("three")
     assert task.current is not None
     assert [check.label.split(":")[0] for check in task.current.checks.all()] == [
@@ -97,7 +97,8 @@ def test_a_person_gives_a_task_an_answer_form_and_everything_follows(browser: Cl
     told = browser.get(f"/api/v1/tasks/{task.pk}").json()["current"]
     assert (told["answer_form"][0]["unit"], told["expected_answer"]) == ("packets", {"left": 11})
     assert "left" in text(browser.get(f"/tasks/{task.pk}/reference/"))
-    moved = text(browser.get(f"/tasks/{task.pk}/diff/1/2/"))
+    number = task.current.number
+    moved = text(browser.get(f"/tasks/{task.pk}/diff/{number - 1}/{number}/"))
     assert "Answer form" in moved
     assert "Expected answer" in moved
 
@@ -176,7 +177,7 @@ def test_what_an_imported_task_wants_said_is_kept_as_a_weak_check(
     assert kinds.count("weak_check") == 2
     both = scenario_record("three") | {"task_id": "both"} | facts | form()
     refused = import_entries(sandbox, [], [Entry("[0]", both)], "envscaler")
-    assert "no words count" in str(refused["tasks"]["failed"])
+    assert "nothing that is said counts" in str(refused["tasks"]["failed"])
 
 
 def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
@@ -212,7 +213,7 @@ def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
     assert draft.context["answer"] == '{"number": 11}'
     assert [check["label"] for check in draft.context["checks"]] == ["Three of S-1 are lent"]
     browser.post(f"{address}keep/", typed(draft.context) | {"act": "save"})
-    assert carried_out("save_edit").state == "done"
+    assert carried_out("save_edit").state == "succeeded"
     saved = made.task("three")
     assert (saved.superseded, saved.audit_state) == (False, "green")
     assert saved.current is not None

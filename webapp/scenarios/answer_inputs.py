@@ -36,9 +36,10 @@ def read_answer(form: Sequence[AnswerField], posted: QueryDict) -> tuple[list[ar
         return inputs, ""
     given = argument_form.read(inputs, posted)
     for field, item in zip(form, inputs, strict=True):
-        if item.error and not item.value.strip():
-            item.error = "This field is needed."
-        if not item.error:
+        if not item.value.strip():
+            given.pop(field.name, None)
+            item.error = "This field is needed." if field.required else ""
+        elif not item.error:
             item.error = _find_error(field, given)
     if any(item.error for item in inputs):
         return inputs, ""
@@ -49,5 +50,6 @@ def _find_error(field: AnswerField, given: Mapping[str, Any]) -> str:
     try:
         read_submission((field,), {field.name: given.get(field.name)})
     except InputError as error:
-        return str(error).removeprefix(f"{field.name}: ").capitalize()
+        words = str(error).removeprefix(f"{field.name}: ")
+        return f"{words[:1].upper()}{words[1:]}"
     return ""
