@@ -79,6 +79,7 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     message = "No reference is known, so the verifier was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message)]
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
+    faults += said.weak_faults(subject.labels, subject.checks)
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     unseen = None
     if subject.frame is None:
@@ -115,6 +116,7 @@ def _report(
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
+    faults += said.weak_faults(subject.labels, subject.checks)
     unseen = None
     if subject.frame is None:
         unseen = unseen_changes(sandbox, subject.checks, begun.state, first.state, first.answer, "reference")

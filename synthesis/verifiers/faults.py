@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from synthesis.contracts import Mark, Verdict
+from synthesis.formats.spoken_facts import WEAK, is_fact_check
 from synthesis.verifiers.audit_report import Fault, FaultKind, MutantProbe, ProbedState, full
 from synthesis.verifiers.mutants import describe
 
@@ -127,6 +128,15 @@ def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
                 message += f"{seen} together. This is observed, not proved."
                 faults.append(Fault(kind="checks_contradict", message=message, check=index))
     return faults
+
+
+def weak_faults(labels: Labels, sources: Sequence[str]) -> list[Fault]:
+    """Checks that look for a text in what the agent said, whatever it said of it."""
+    return [
+        Fault(kind="weak_check", message=f"{label(labels, index)} is weak: {WEAK}, so a denial passes it.", check=index)
+        for index, source in enumerate(sources)
+        if is_fact_check(source)
+    ]
 
 
 def _earned(probe: ProbedState) -> str:

@@ -16,6 +16,7 @@ from webapp.trajectories.steps import ExecutedStep
 from webapp.trajectories.stored_runs import StoredRun
 
 WHY_CHARS = 1_000
+JUDGED_ANEW = "Its checks cannot be run any more, so it is judged by the new ones."
 MOST_NAMED = 4
 """So many checks are named of those that come out otherwise."""
 
@@ -59,14 +60,21 @@ def attempts_left_out(tasks: Sequence[int], looked_at: int) -> int:
     return max(0, scored.count() - looked_at)
 
 
-def effect(sandbox: Sandbox, before: ReplaySetting, after: ReplaySetting, run: StoredRun) -> RunEffect:
-    """Execute an attempt on the program and verifier as they would be, and where that differs as they are.
+def effect(sandbox: Sandbox, before: ReplaySetting | None, after: ReplaySetting, run: StoredRun) -> RunEffect:
+    """Execute an attempt on the program and verifier as they would be, and where that differs as they are. Without
+    `before` it is compared with what is stored of it.
 
     Touches no database. Raises SandboxUnavailable.
     """
     then = _executed(sandbox, after, run)
     if _lost(then):
         return RunEffect(run.pk, run.earned, None, same=False, known=False, why=then.failure[:WHY_CHARS])
+    if before is None:
+        given = _reward(then)
+        same = given is not None and run.earned is not None and same_reward(given, run.earned)
+        return RunEffect(
+            run.pk, run.earned, given, same=same, why="" if same else then.failure[:WHY_CHARS] or JUDGED_ANEW
+        )
     if run.told and _as_told(run, then):
         return RunEffect(run.pk, run.earned, _reward(then), same=True)
     if then.judged_best is not None:

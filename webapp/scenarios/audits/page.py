@@ -46,6 +46,7 @@ FAULTS: dict[str, str] = {
     "check_never_fails": "A check never fails",
     "checks_contradict": "Two checks contradict",
     "answer_ignored": "The answer is not looked at",
+    "weak_check": "A check looks for a text in what was said",
     "answer_too_loose": "A hedged or contrary answer earns the full reward",
     "answer_too_narrow": "The right answer in other words earns less",
     "claim_passes": "A mere claim fools the judge",
