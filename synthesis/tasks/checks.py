@@ -16,6 +16,7 @@ from synthesis.errors import InputError, MalformedReply, Rejected
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
+from synthesis.runtime.child.check_language import MODULES
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.tasks.check_source import BY_HAND, INVALID, NEVER_VARIES, normal_form, reads_by_hand, require_form
@@ -123,6 +124,7 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
         task=fenced("task", task.instruction),
         item=fenced("item", item),
         helpers=helpers_for(item, bool(task.answer_form)),
+        modules=", ".join(name for name in MODULES if not name.startswith("_")),
     )
     note = ""
     look = judge(kit, world, set())

@@ -18,7 +18,6 @@ from collections.abc import Callable
 from typing import Any
 
 from . import preload, virtual, wire
-from .answers import HELPERS
 from .check_run import MESSAGE_CHARS, describe, evaluate
 from .codec import EncodingError, attributes_of, decode, encode, state_hash
 from .construct import construct, static_attribute
@@ -67,8 +66,6 @@ def program_builtins() -> dict[str, Any]:
 
 BUILTINS = program_builtins()
 """Made once, before the fork: a copy in each child would write to a hundred shared pages."""
-CHECK_BUILTINS = BUILTINS | HELPERS
-"""The names of a check: those of a program, and what reads answers."""
 
 
 class Worker:
@@ -290,7 +287,7 @@ class Worker:
         if '"$' in text:
             world["initial"], world["final"] = decode(world["initial"]), decode(world["final"])
         virtual.seed(0, request["now"])
-        return {"v": evaluate(request["source"], world["initial"], world["final"], world["answer"], CHECK_BUILTINS)}
+        return {"v": evaluate(request["source"], world["initial"], world["final"], world["answer"])}
 
     def probe(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any]:
         """Try what must not work and say what was refused: the layers, seen from inside."""
