@@ -34,7 +34,7 @@ if __name__ == "__main__":
     sys.modules["envbox"] = _package
     __package__ = "envbox"
 
-from . import names  # isort: skip
+from . import names  # noqa: F401  # isort: skip
 
 from . import bare_stack, density, host_paths, machine, preload, vdso, virtual, warm, wire, worker
 from . import jail as jails
@@ -44,6 +44,8 @@ _ENDING = struct.Struct("qq")
 _CONTROL = 3
 """The descriptor of the control socket, whichever it was given as."""
 _REQUEST = 64
+_REHEARSED = 12
+_NOBODY, _CLOSED = -1, -2
 _GARBAGE = 100_000
 # Past `signal` itself, which makes enumeration members of everything: that writes to pages at each fork.
 _CHILD = (int(signal.SIGCHLD),)
@@ -130,9 +132,10 @@ class Zygote:
         virtual.install()
         warm.up(options)
         preload.close_imports()
+        host_paths.remove_paths()
         _raise_own_risk()
         gc.collect()
-        self.kept = names.KEPT, density.fill_holes()
+        density.fill_holes()
         self.jail = jails.Jail(options)
         # While there is a /proc to find them by.
         self.clocks = vdso.remove_clocks()
@@ -162,29 +165,53 @@ class Zygote:
         descriptor."""
         signal.signal(signal.SIGCHLD, lambda *_: self.reap())
         report = json.dumps(self.report()).encode()
-        host_paths.remove_paths()
         gc.collect()
         gc.freeze()
         gc.disable()
         # The collector runs between calls (`worker`); within one only where it makes very much.
         gc.set_threshold(_GARBAGE)
+        self._rehearse()
         wire.send(self.control, report)
         while True:
             try:
-                data, attached, _, _ = self.control.recvmsg(_REQUEST, _ATTACHED)
-                if not data:
-                    break
-                child = self._request(data, [number for _, _, numbers in attached for number in _numbers(numbers)])
-                if child >= 0:
-                    return child
+                child = self._serve_next()
             except OSError:
+                break
+            if child >= 0:
+                return child
+            if child == _CLOSED:
                 break
         # Its children end with it: by a signal that each asked for, or because their sockets close.
         os._exit(0)
 
+    def _rehearse(self) -> None:
+        """Fork a few children that end at once: what the first times leave in memory would tell the first real ones
+        from those that follow."""
+        control, (host, self.control) = self.control, wire.pair()
+        for _ in range(_REHEARSED):
+            socket.send_fds(host, [b"\x01S"], [host.fileno()])
+            if self._serve_next() >= 0:
+                os._exit(0)
+            number = host.recv(_REQUEST)[1:9]
+            while self.endings.status(int.from_bytes(number, "big")) < 0:
+                signal.sigtimedwait((), 0.001)
+            host.send(b"\x01?" + number)
+            self._serve_next()
+            host.recv(_REQUEST)
+        host.close()
+        self.control.close()
+        self.control = control
+
+    def _serve_next(self) -> int:
+        """The next request: `_NOBODY`, or `_CLOSED`; in a child its descriptor."""
+        data, attached, _, _ = self.control.recvmsg(_REQUEST, _ATTACHED)
+        if not data:
+            return _CLOSED
+        return self._request(data, [number for _, _, numbers in attached for number in _numbers(numbers)])
+
     def _request(self, data: bytes, descriptors: list[int]) -> int:
-        """One request: `S` with a socket for a child, or `?` and a number for how that child ended. Returns -1, in the
-        child its descriptor.
+        """One request: `S` with a socket for a child, or `?` and a number for how that child ended. Returns
+        `_NOBODY`, in the child its descriptor.
 
         The answer is two numbers of eight bytes. Short on purpose: what the zygote writes to between two forks is
         a page that children cannot share.
@@ -210,11 +237,11 @@ class Zygote:
         answer = b"\x01" + number.to_bytes(8, "big") + status.to_bytes(8, "big", signed=True)
         if handle < 0:
             self.control.send(answer)
-            return -1
+            return _NOBODY
         attached = (_SOL_SOCKET, _SCM_RIGHTS, handle.to_bytes(4, sys.byteorder))
         self.control.sendmsg((answer,), (attached,))
         os.close(handle)
-        return -1
+        return _NOBODY
 
     def reap(self) -> None:
         """Collect the children that ended, whatever they ended of.
@@ -246,6 +273,7 @@ def _work(zygote: Zygote, outcomes: bare_stack.Outcomes) -> Iterator[bare_stack.
     """All that is done from here on: in the zygote its service, and in each child what the host asks of it."""
     descriptor = zygote.serve()
     control, options, jail = zygote.control, zygote.options, zygote.jail
+    density.keep(zygote)
     del zygote
     sock: Any = _socket.socket(_AF_UNIX, _KIND, 0, descriptor)
     try:
@@ -254,6 +282,7 @@ def _work(zygote: Zygote, outcomes: bare_stack.Outcomes) -> Iterator[bare_stack.
         control.detach()
         jail.lock(descriptor)
         del control, jail, descriptor
+        density.take_touched()
         gc.enable()
         sock.send(b"\x01ready") if not wire.STREAM else wire.send(sock, b"ready")
         yield from worker.Worker(sock, options, outcomes).serve()
