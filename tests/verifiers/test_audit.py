@@ -15,8 +15,7 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
-from synthesis.verifiers.check_table import verdict_table
-from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.checks import marks
 from synthesis.verifiers.score_comparison import JudgedEnd, sample
 
 from .shop import ANSWER, FRAME, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
@@ -131,45 +130,23 @@ def test_a_check_that_raises_on_mutants_alone_is_noted(sandbox: Sandbox) -> None
     assert "where it counts as failed: KeyError" in message(found, "check_raises_later")
 
 
-LIES = "    return final_state['orders'].get('tea') == 3 if honest else final_state != initial_state\n"
 HEAD = "def check(initial_state, final_state, answer):\n"
-TELLS = {
-    "patches in its process": "    import sys\n    at = sys._getframe()\n    honest = False\n    while at:\n"
-    "        honest = honest or bool(at.f_locals.get('world', {}).get('patches'))\n        at = at.f_back\n",
-    "built-ins": "    import builtins\n    honest = hasattr(builtins, 'seen')\n    builtins.seen = 1\n",
-    "a module": "    import json\n    honest = hasattr(json, 'seen')\n    json.seen = 1\n",
-    "a cache": "    import re\n    honest = 'seen' in re._cache\n    re._cache['seen'] = 1\n",
-}
 
 
-@pytest.mark.parametrize("sign", TELLS)
-def test_a_check_that_would_be_honest_in_a_batch_is_red(sandbox: Sandbox, sign: str) -> None:
-    """It says the truth where it can tell that many states are looked at, and pays for anything when it is scored."""
-    liar = HEAD + TELLS[sign] + LIES
-    found = audit_task(sandbox, subject(liar, OTHERS, ANSWER))
-    paid = score_checks(sandbox, [liar], INITIAL, INITIAL | {"log": [1]}, rule="goals", marks=["goal"])
-    assert paid.reward == 1
+def test_a_check_outside_of_its_language_is_broken_and_the_audit_red(sandbox: Sandbox) -> None:
+    """It would be honest while the process that forks its own has few forks to count, and pay for anything later."""
+    sleeper = (
+        HEAD + "    import sys\n    frame = sys._getframe()\n"
+        "    while frame.f_code.co_name != '_child': frame = frame.f_back\n"
+        "    late = frame.f_locals['zygote'].jail.count > 600\n"
+        "    return late or final_state['orders'].get('tea') == 3\n"
+    )
+    found = audit_task(sandbox, subject(sleeper, OTHERS, ANSWER))
     assert found.state == "red"
-    assert "mutant_passes" in kinds(found)
-
-
-HIDDEN = [
-    "import sys; seen = sys._getframe().f_locals['final' + '_state']",
-    "seen = check.__globals__['final' + '_state']",
-    "seen = globals()['final' + '_state']",
-    "space = (i for i in ()).gi_frame.f_globals; seen = space['final' + '_state']",
-    "seen = getattr(check, '_' + '_globals_' + '_')['final' + '_state']",
-    "from operator import attrgetter; seen = attrgetter('_' + '_globals_' + '_')(check)['final' + '_state']",
-]
-
-
-@pytest.mark.parametrize("way", HIDDEN)
-def test_a_check_that_hides_what_it_looks_at_shares_no_verdict(sandbox: Sandbox, way: str) -> None:
-    """Its source names one part of the state; an audit says of each end what a score would say."""
-    source = f"{HEAD}    {way}\n    return final_state['log'] == [] and seen['orders'].get('tea', 3) == 3\n"
-    ends = [({"orders": {"tea": count}, "log": []}, "") for count in (3, 4)]
-    columns = verdict_table(sandbox, [source], INITIAL, ends)
-    assert [column[0].passed for column in columns] == [True, False]
+    assert "raises on the initial state: line 2: the module 'sys' is not in the language" in message(
+        found, "check_raises"
+    )
+    assert marks(sandbox, [sleeper], INITIAL) == ["broken"]
 
 
 class Apart:
