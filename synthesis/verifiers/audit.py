@@ -26,9 +26,9 @@ from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.doubts import criterion_of
-from synthesis.verifiers.frame import declared_free, outside_changes
+from synthesis.verifiers.frame import Key, end_key
 from synthesis.verifiers.judge import DecidedEnds, Judge, decide_ends
-from synthesis.verifiers.mutants import Mutant, describe
+from synthesis.verifiers.mutants import ANSWER_KINDS, Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
 from synthesis.verifiers.unseen_changes import unseen_changes
@@ -123,8 +123,9 @@ def _report(
     assert first is not None
     assert subject.reference is not None
     tried = [variant for family in chosen for variant in family.variants]
+    right = end_key(subject.frame, begun.state, first.state)
     probes = tuple(
-        _mutant_probe(subject, marks, mutant, run, first, end)
+        _mutant_probe(subject, marks, mutant, run, (begun, first), end, right)
         for mutant, run, end in zip(tried, runs, others[OWN_ENDS - 2 :], strict=True)
     )
     nothing = _probe(subject, begun, marks)
@@ -241,9 +242,12 @@ def _mutant_probe(
     marks: Sequence[Mark],
     mutant: Mutant,
     run: ExecutedSequence,
-    solved: JudgedEnd,
+    own: tuple[JudgedEnd, JudgedEnd],
     end: JudgedEnd | None,
+    right: Key,
 ) -> MutantProbe:
+    """`own` are the start and the reference's end, `right` is what that end holds as far as it is not free."""
+    begun, solved = own
     if end is None:
         return MutantProbe(mutant=mutant, probe=_probe(subject, None, marks, run.lost))
     if any(verdict.error.startswith(NOT_RUN) for verdict in end.verdicts):
@@ -253,15 +257,10 @@ def _mutant_probe(
     rows = enumerate(zip(end.verdicts, solved.verdicts, left, strict=True))
     noticed = tuple(at for at, (verdict, other, open_) in rows if verdict.passed != other.passed and not open_)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
-    same = same or (mutant.kind == "call_added" and _declared_free(subject, solved.state, end.state))
+    if mutant.kind not in ANSWER_KINDS and end.answer == solved.answer and not end.outside:
+        same = same or end_key(subject.frame, begun.state, end.state) == right
     probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
-
-
-def _declared_free(subject: Subject, solved: State, end: State) -> bool:
-    """Whether all that an added call changed is what somebody said may change in any way."""
-    free = declared_free(subject.frame)
-    return bool(free.allowances) and not outside_changes(free, solved, end)
 
 
 def _refusals(reference: Reference, run: ExecutedSequence) -> str:
