@@ -136,6 +136,7 @@ def _report(
     faults += said.reference_faults(subject.labels, reference, marks, first.verdicts, same)
     faults += _family_faults(chosen, probes, solved=full(reference.reward))
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
+    faults += said.frame_faults(subject.frame)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
     unseen = None
@@ -210,6 +211,7 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
     for item in chosen:
         own = probes[place : place + len(item.variants)]
         faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name, solved=solved)
+        faults += item.untried
         place += len(own)
     return faults
 
@@ -257,7 +259,7 @@ def _mutant_probe(
     rows = enumerate(zip(end.verdicts, solved.verdicts, left, strict=True))
     noticed = tuple(at for at, (verdict, other, open_) in rows if verdict.passed != other.passed and not open_)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
-    if mutant.kind not in ANSWER_KINDS and end.answer == solved.answer and not end.outside:
+    if mutant.kind not in ANSWER_KINDS and mutant.expects == "less" and end.answer == solved.answer and not end.outside:
         same = same or end_key(subject.frame, begun.state, end.state) == right
     probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)

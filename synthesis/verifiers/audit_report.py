@@ -9,7 +9,7 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange, Usage
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 7
+AUDIT_VERSION = 8
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
 AuditState = Literal["green", "red", "incomplete"]
 FaultKind = Literal[
@@ -22,7 +22,11 @@ FaultKind = Literal[
     "mutant_passes",
     "mutant_lost",
     "mutants_cut",
+    "argument_unaltered",
+    "values_unpinned",
     "unguarded_change",
+    "reachable_wrong_end",
+    "detour_fails",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -39,7 +43,16 @@ FaultKind = Literal[
     "no_judge",
 ]
 NOTES: frozenset[str] = frozenset(
-    {"check_never_fails", "check_raises_later", "answer_ignored", "depends_on_clock", "depends_on_seed", "mutants_cut"}
+    {
+        "check_never_fails",
+        "check_raises_later",
+        "answer_ignored",
+        "depends_on_clock",
+        "depends_on_seed",
+        "mutants_cut",
+        "argument_unaltered",
+        "values_unpinned",
+    }
 )
 """Worth knowing, but no reason for red."""
 GAPS: frozenset[str] = frozenset({"no_checks", "no_reference", "no_judge", "start_fails", "mutant_lost"})

@@ -12,10 +12,11 @@ from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
 from synthesis.verifiers.answer_variants import altered
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
+from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
 from synthesis.verifiers.faults import probe_faults
 from synthesis.verifiers.judge import Judge, ask
-from synthesis.verifiers.mutants import Mutant, mutants
+from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.probe_families import spread
 from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric
 
@@ -67,7 +68,7 @@ def audit_rubric(
     if first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {first.lost}.")
         return _asked(judge, lambda model: _without_reference(subject, model, fault), check_stop)
-    every = mutants(subject.program, subject.initial, subject.reference, first.changing)
+    every = list(call_mutants(sandbox, subject, first.changing).mutants)
     # Whichever criterion it is that a number stands in, the answer is asked for it.
     criteria = ["\n".join(subject.criteria)]
     every += altered(subject.reference, criteria, criteria, subject.initial)
