@@ -197,8 +197,8 @@ class OutsideChange(Frozen):
     path: str
     kind: Literal["changed", "added", "removed", "reordered", "value"]
     count: int = 1
-    expected: str = ""
-    found: str = ""
+    expected: str = Field(default="", exclude_if=lambda value: not value)
+    found: str = Field(default="", exclude_if=lambda value: not value)
 
 
 class Reward(Frozen):

@@ -24,9 +24,11 @@ from synthesis.tasks.task_frame import allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
 from synthesis.verifiers.call_sequences import AT_ONCE
+from synthesis.verifiers.frame_words import value_words
 
 TOLD = 20
 """So many faults are told to the author, and kept with a rejection."""
+VALUES_TOLD = 4
 FAULT_CHARS = 1_600
 """A fault names what was changed and what it was before, each in `SIDE_CHARS` at most."""
 
@@ -142,6 +144,7 @@ def _frame(task: TaskDraft) -> str:
     lines = []
     for item in task.frame.allowances:
         notes = [f"at most {item.most}"] * bool(item.most) + ["in FREE"] * (item.path in declared)
+        notes += [f"to {words}" for words in [" or ".join(value_words(item)[:VALUES_TOLD])] if words]
         lines.append(f"{item.path} ({', '.join(notes)})" if notes else item.path)
     return prompt_text.cut("\n".join(lines) or "nothing", prompt_text.ABOUT_CHARS)
 

@@ -65,6 +65,8 @@ OTHERS = check("{k: v for k, v in final_state['orders'].items() if k != 'tea'} =
 ANSWER = check("says_number(answer, 3)")
 FRAME = Frame(allowances=(Allowance(path="/orders/tea", values=(3,)),))
 """What the usual reference changes, and to what."""
+UNPINNED = Frame(allowances=(Allowance(path="/orders/tea"),))
+"""The same as the last version kept it: where, but not to what."""
 ORDER = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})
 
 
