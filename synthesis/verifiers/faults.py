@@ -121,8 +121,9 @@ def frame_faults(frame: Frame | None) -> list[Fault]:
     places = [item.path for item in frame.allowances if is_unpinned(item)] if frame is not None else []
     if not places:
         return []
-    message = f"The frame does not say to what {len(places):,} places may change, such as {places[0][:200]}: "
-    return [Fault(kind="values_unpinned", message=f"{message}any value is inside. Make the frame anew to pin them.")]
+    message = f"The frame does not say to what {len(places):,} places may change, such as {places[0][:200]}: any value "
+    message += "is inside. “Pin values” beside the frame makes it anew."
+    return [Fault(kind="values_unpinned", message=message)]
 
 
 def check_faults(labels: Labels, columns: Sequence[Column], judged: Sequence[bool]) -> list[Fault]:

@@ -16,7 +16,7 @@ from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.audit import support
 from tests.scenarios_pages.conftest import person
-from tests.verifiers.shop import ANSWER, TEA
+from tests.verifiers.shop import ANSWER, TEA, UNPINNED
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
 from webapp.environments.services import program_of
@@ -124,6 +124,18 @@ def test_a_frame_is_made_of_the_reference(client: Client, bare: Task) -> None:
         services.start_frame(None, again(unsolved))
     with pytest.raises(Conflict, match="no frame"):
         services.widen_task(None, unsolved, [Allowance(path="/log/+", source="person", reason="Right.")])
+
+
+def test_a_frame_of_the_last_version_is_pinned_on_demand(client: Client) -> None:
+    noted = Allowance(path="/log/+", source="person", reason="Notes are free.", by="ann")
+    old = support.make_task(TEA, ANSWER, frame=Frame(allowances=(*UNPINNED.allowances, noted)))
+    assert "Pin values" in page(client, again(old))
+    assert client.post(reverse("scenarios:start_frame", args=[old.pk])).status_code == 302
+    made = services.frame_task(default_sandbox(), again(old), person("bo", "annotator"))
+    assert [(item["path"], item.get("values")) for item in made.frame["allowances"]] == [
+        ("/orders/tea", [3]), ("/log/+", None)
+    ]  # fmt: skip
+    assert "Pin values" not in page(client, again(old))
 
 
 def test_the_api_shows_and_widens_it(framed: Task) -> None:

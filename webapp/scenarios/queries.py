@@ -10,7 +10,7 @@ from typing import Any, Literal
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
 from django.http import Http404, HttpRequest
 
-from synthesis.contracts import Patch
+from synthesis.contracts import Allowance, Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import spelled_place
@@ -257,7 +257,12 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
 
 def _frame(revision: TaskRevision) -> str:
     frame = frame_of_revision(revision)
-    return "No frame" if frame is None else "\n".join(sorted(map(spelled_place, frame.allowances)))
+    return "No frame" if frame is None else "\n".join(sorted(map(_frame_line, frame.allowances)))
+
+
+def _frame_line(allowance: Allowance) -> str:
+    records = f": {json.dumps(allowance.records, ensure_ascii=False)}" if allowance.records else ""
+    return f"{spelled_place(allowance)}{records}"
 
 
 def _withheld(revision: TaskRevision) -> str:
