@@ -29,7 +29,7 @@ AFTER, INSTEAD = 20, 8
 A_TOOL = 8
 """Of one tool so many calls are tried at one place."""
 DEEPEST = 3
-UNDO_TRIES = 8
+UNDO_TRIES, UNDO_A_TOOL = 8, 2
 MOST_ENDS, MOST_DETOURS = 12, 3
 
 
@@ -149,23 +149,25 @@ class _Search:
             return
         state = episode.state()
         own = {key for change in state_changes(self.end, state) for key, _ in change.items if key}
-        known = self._own_first(state, own | {text for text in last.arguments.values() if isinstance(text, str)})
-        left = UNDO_TRIES
-        for tool in self.subject.program.tools:
-            if tool.kind != "change":
+        own |= {text for text in last.arguments.values() if isinstance(text, str)}
+        known, given = self._own_first(state, own), Reference(calls=(last,))
+        proposed = [
+            ReferenceCall(tool=tool.name, arguments=arguments)
+            for tool in self.subject.program.tools
+            if tool.kind == "change" and tool.name != last.tool
+            for arguments in plausible_arguments(tool, known, given, UNDO_A_TOOL)
+        ]
+        proposed.sort(
+            key=lambda call: -sum(value in own for value in call.arguments.values() if isinstance(value, str))
+        )
+        for call in proposed[:UNDO_TRIES]:
+            result = episode.call(call.tool, dict(call.arguments))
+            if not result.patch or is_refusal(result.ok, result.result):
                 continue
-            for arguments in plausible_arguments(tool, known, Reference(calls=(last,)), 2):
-                if left == 0:
-                    return
-                left -= 1
-                result = episode.call(tool.name, dict(arguments))
-                if not result.patch or is_refusal(result.ok, result.result):
-                    continue
-                after = episode.state()
-                if self._key(after) == self.right and not same_encoded(after, self.end):
-                    made = ReferenceCall(tool=tool.name, arguments=arguments)
-                    self.detours.append(self._mutant("detour_made", (*calls, made), name, "full"))
-                return
+            after = episode.state()
+            if self._key(after) == self.right and not same_encoded(after, self.end):
+                self.detours.append(self._mutant("detour_made", (*calls, call), name, "full"))
+            return
 
     def _begin(self, calls: Sequence[ReferenceCall]) -> Episode | None:
         self.episodes += 1

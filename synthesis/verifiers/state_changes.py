@@ -116,11 +116,16 @@ def _counted(keys: Keys, old: list[Any], new: list[Any], *, ordered: bool) -> It
     before = [canonical_json(item) for item in old[low:high_old]]
     after = [canonical_json(item) for item in new[low:high_new]]
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
-    for kind, several in (("added", added), ("removed", removed)):
-        if several:
-            yield StateChange(keys, kind, items=tuple(("", json.loads(text)) for text in several.elements()))
+    if added:
+        yield StateChange(keys, "added", items=_loose(added))
+    if removed:
+        yield StateChange(keys, "removed", items=_loose(removed))
     if ordered:
         yield from _order(keys, before, after)
+
+
+def _loose(texts: Counter[str]) -> tuple[tuple[str, Any], ...]:
+    return tuple(("", json.loads(text)) for text in texts.elements())
 
 
 def _order(keys: Keys, old: list[str], new: list[str]) -> Iterator[StateChange]:
