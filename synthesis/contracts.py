@@ -61,8 +61,7 @@ class Tool(Frozen):
     """One tool of a program. `parameters` is the *working* JSON schema, derived from the signature.
 
     `withheld` are parameters that the program takes and this task's agents may not use: no schema says so, and a call
-    that names one is refused as any unknown parameter is.
-    """
+    that names one is refused as any unknown parameter is."""
 
     name: str
     description: str = ""
@@ -147,26 +146,50 @@ class Verdict(Frozen):
 
 
 class Allowance(Frozen):
-    """A place in the state that a right way to do a task may change.
+    """A place in the state that a right way to do a task may change, and to what.
 
     `path` is a JSON Pointer through keys and ids of records: `/orders/O-3/status` and all below it. `*` stands for any
     one key. As the last part `+` means records added to a collection, `-` records removed, `#` their order; `most` of
-    them (None: any number). Whoever widens a frame says why (`reason`); `by` is a person's name.
+    them (None: any number); `/orders/+/note` is that field of any added record. It may become one of `values`, or a
+    number from `minimum` to `maximum`; added and removed records are among `records` (id, content). Without all of
+    these anything is right. Whoever widens a frame says why (`reason`); `by` is a person's name.
     """
 
     path: str = Field(min_length=2, max_length=600, pattern=r"^/")
     most: int | None = Field(default=None, ge=1, le=1_000_000)
+    values: tuple[Any, ...] = Field(default=(), max_length=1_000)
+    minimum: float | None = Field(default=None, allow_inf_nan=False)
+    maximum: float | None = Field(default=None, allow_inf_nan=False)
+    records: tuple[tuple[str, Any], ...] = Field(default=(), max_length=10_000)
     source: AllowanceSource = "reference"
     reason: str = Field(default="", max_length=500)
     by: str = Field(default="", max_length=200)
 
     @model_validator(mode="after")
     def _whole(self) -> Allowance:
-        if self.most is not None and self.path.rpartition("/")[2] not in ("+", "-"):
-            raise ValueError("only what is added (/+) or removed (/-) can be counted by `most`")
+        last = self.path.rpartition("/")[2]
+        if last not in ("+", "-") and (self.most is not None or self.records):
+            raise ValueError("only what is added (/+) or removed (/-) can be counted by `most` or named by `records`")
+        if last in ("+", "-", "#") and self.has_value:
+            raise ValueError("`values`, `minimum` and `maximum` are for a field, not for whole records")
         if self.source != "reference" and not self.reason.strip():
             raise ValueError("say in `reason` why a right way may change this")
         return self
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it says what a field may become."""
+        return bool(self.values) or self.minimum is not None or self.maximum is not None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it says what may stand there."""
+        return bool(self.records) or self.has_value
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything may stand there, in any number."""
+        return self.most is None and not self.is_pinned
 
 
 class Frame(Frozen):
@@ -177,11 +200,13 @@ class Frame(Frozen):
 
 class OutsideChange(Frozen):
     """A change that a frame does not allow. `path` is the record's field, or the collection that `count` records were
-    `added` to, `removed` from or `reordered` in."""
+    `added` to, `removed` from or `reordered` in. Of a `value` the place may change, but not to what was `found`."""
 
     path: str
-    kind: Literal["changed", "added", "removed", "reordered"]
+    kind: Literal["changed", "added", "removed", "reordered", "value"]
     count: int = 1
+    expected: str = Field(default="", exclude_if=lambda value: not value)
+    found: str = Field(default="", exclude_if=lambda value: not value)
 
 
 class Reward(Frozen):
@@ -271,8 +296,7 @@ class Reference(Frozen):
 class Withheld(Frozen):
     """What a variant of a task withholds from whoever attempts it: a tool, or one parameter of it.
 
-    `solution` is how the task is solved with it: what a careless agent would do and say.
-    """
+    `solution` is how the task is solved with it: what a careless agent would do and say."""
 
     tool: str = Field(min_length=1, max_length=200)
     parameter: str = Field(default="", max_length=200)
@@ -287,8 +311,7 @@ class Withheld(Frozen):
 class ToolCall(Frozen):
     """A call that an agent asks for. `raw` is what it wrote where that was text.
 
-    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty.
-    """
+    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty."""
 
     id: str = ""
     name: str
@@ -301,8 +324,7 @@ class Message(Frozen):
     """One message of a conversation. `reasoning` is kept apart from `content` and is never sent back.
 
     With a text style (`react`, `call`) `content` is all the agent wrote, calls included, and `tool_calls` what was
-    read out of it.
-    """
+    read out of it."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
@@ -416,20 +438,6 @@ class Finding(Frozen):
     place: str = ""
     message: str
     data: dict[str, Any] = Field(default_factory=dict)
-
-
-class Layer(Frozen):
-    name: str
-    active: bool
-    detail: str = ""
-
-
-class SandboxReport(Frozen):
-    """What protects the host from programs right now; shown on /healthz and in the docs."""
-
-    mode: Literal["root", "user", "no_namespaces", "reduced"]
-    layers: tuple[Layer, ...]
-    preloaded: tuple[str, ...]
 
 
 class Limits(Frozen):

@@ -10,11 +10,12 @@ import threading
 import time
 from typing import Any
 
-from synthesis.contracts import Layer, Limits, SandboxReport
+from synthesis.contracts import Limits
 from synthesis.errors import InfrastructureError, SandboxUnavailable
 from synthesis.runtime import frames
 from synthesis.runtime.child import wire
 from synthesis.runtime.process import Child, Zygote
+from synthesis.runtime.report import Layer, SandboxReport
 
 MODES = ("auto", "root", "user", "no_namespaces", "reduced")
 READY_SECONDS = 15.0

@@ -20,7 +20,6 @@ from synthesis.contracts import (
     DEFAULT_SEED,
     Limits,
     Program,
-    SandboxReport,
     State,
     Validation,
     Verdict,
@@ -38,6 +37,7 @@ from synthesis.runtime.encoding import canonical_json, decode_state
 from synthesis.runtime.episode import Episode, Link
 from synthesis.runtime.offered_tools import refusal
 from synthesis.runtime.pool import Pool, namespaces_for
+from synthesis.runtime.report import SandboxReport
 
 POOL_SIZE = 4
 AT_ONCE = 4

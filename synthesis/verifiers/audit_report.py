@@ -23,9 +23,13 @@ FaultKind = Literal[
     "mutant_passes",
     "mutant_lost",
     "mutants_cut",
+    "argument_unaltered",
+    "values_unpinned",
     "unguarded_change",
     "unneeded_call",
     "run_refused",
+    "reachable_wrong_end",
+    "detour_fails",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -51,6 +55,8 @@ NOTES: frozenset[str] = frozenset(
         "depends_on_seed",
         "mutants_cut",
         "weak_check",
+        "argument_unaltered",
+        "values_unpinned",
     }
 )
 """Worth knowing, but no reason for red."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Limits, ReferenceCall, Verdict
+from synthesis.contracts import Allowance, Frame, Limits, ReferenceCall, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
@@ -18,7 +18,7 @@ from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.checks import marks
 from synthesis.verifiers.score_comparison import JudgedEnd, sample
 
-from .shop import ANSWER, FRAME, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
+from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, UNPINNED, check, reference, subject
 
 
 def kinds(found: TaskAudit) -> set[str]:
@@ -57,8 +57,12 @@ def test_doing_nothing_that_is_paid_is_red(sandbox: Sandbox) -> None:
 
 
 def test_a_mutant_that_nobody_notices_is_red(sandbox: Sandbox) -> None:
-    found = audit_task(sandbox, subject(check("'tea' in final_state['orders']"), OTHERS, ANSWER))
+    found = audit_task(sandbox, subject(check("'tea' in final_state['orders']"), OTHERS, ANSWER, frame=UNPINNED))
     assert found.state == "red"
+    assert "1 places may change, such as /orders/tea" in message(found, "values_unpinned")
+    assert "behind the reference: look(), then order(item='tea', count='3'), then order(" in message(
+        found, "reachable_wrong_end"
+    )
     assert found.below < len(found.counted)
     assert "call 2 (order) with count 4 instead of 3" in message(found, "mutant_passes")
 
@@ -87,8 +91,9 @@ class Drifting:
 def test_what_a_wrong_reference_lacks_is_no_hole_of_the_verifier(sandbox: Sandbox) -> None:
     """Two teas instead of three: what alters that into the right count rightly earns everything."""
     two = reference(ReferenceCall(tool="look"), ReferenceCall(tool="order", arguments={"item": "tea", "count": 2}))
-    found = audit_task(sandbox, subject(reference=two, frame=FRAME))
-    assert [probe.mutant.after for probe in found.mutants if probe.probe.reward == 1] == [3]
+    found = audit_task(sandbox, subject(reference=two, frame=UNPINNED))
+    paid = [probe.mutant for probe in found.mutants if probe.probe.reward == 1]
+    assert [mutant.after for mutant in paid if mutant.kind == "argument_altered"] == [3]
     assert kinds(found) & {"reference_fails", "mutant_passes", "unguarded_change", "answer_too_narrow"} == {
         "reference_fails"
     }
@@ -252,11 +257,9 @@ def test_without_a_reference_it_is_unproven_or_red(sandbox: Sandbox) -> None:
 def test_a_mutant_that_hangs_is_neither_right_nor_wrong(sandbox: Sandbox) -> None:
     """Altered by one, this reference runs into the program's endless loop: nothing is known of that end."""
     many = reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 100}), answer="100 .")
-    found = audit_task(
-        sandbox,
-        subject(check("final_state['orders'].get('tea') == 100"), OTHERS, reference=many, frame=FRAME),
-        at_once=1,
-    )
+    frame = Frame(allowances=(Allowance(path="/orders/tea", values=(100,)),))
+    hundred = check("final_state['orders'].get('tea') == 100")
+    found = audit_task(sandbox, subject(hundred, OTHERS, reference=many, frame=frame), at_once=1)
     lost = [one for one in found.mutants if one.probe.reward is None]
     assert len(lost) == 1
     assert found.below == len(found.counted) - 1

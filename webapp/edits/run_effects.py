@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from synthesis.contracts import Reward, is_refusal, same_reward
 from synthesis.runtime import Sandbox
+from synthesis.verifiers.frame_words import outside_line
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
@@ -145,7 +146,9 @@ def _why(now: Replay, then: Replay) -> str:
         ]
     outside = len(then.reward.outside) if then.reward is not None else 0
     if outside and not (now.reward is not None and now.reward.outside):
-        parts.append(f"It changes {outside} place{'s' * (outside != 1)} outside the frame.")
+        first = outside_line(then.reward.outside[0]) if then.reward is not None else ""
+        more = f" and {outside - 1:,} more" if outside > 1 else ""
+        parts.append(f"Outside the frame: {first}{more}.")
     return " ".join(part for part in parts if part)
 
 

@@ -159,10 +159,15 @@ class RevisionLine(Schema):
 
 class AllowanceOut(Schema):
     """`*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them (null: any
-    number)."""
+    number). A field may become one of `values`, or a number from `minimum` to `maximum`; records are among `records`
+    (id, content). Without all of these anything is right."""
 
     path: str
     most: int | None = None
+    values: list[Json] = []
+    minimum: float | None = None
+    maximum: float | None = None
+    records: list[tuple[str, Json]] = []
     source: Literal["reference", "author", "run", "person"] = "reference"
     reason: str = ""
     by: str = ""
