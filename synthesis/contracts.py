@@ -23,7 +23,9 @@ Outcome = Literal["solved", "failed", "agent_error", "program_error", "infra_err
 UNCOUNTED: tuple[Outcome, ...] = ("infra_error", "cancelled")
 """Outcomes that say nothing about agent or program: they have no part in any rate. `program_error` has, without a
 reward of its own."""
-ScoreRule = Literal["goals", "proportion"]
+ScoreRule = Literal["goals", "proportion", "all"]
+"""`goals`: the share of goals, 0 if a guard is broken; `proportion`: the share of all checks; `all`: 1 if all of a
+rubric's criteria are met, else 0."""
 PromptStyle = Literal["tools", "react", "call"]
 """How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
 UserKind = Literal["base", "optimised"]
@@ -32,8 +34,9 @@ Ending = Literal[
 ]
 """How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
 an attempt may hold; `cut`: the last words were broken off at the limit of tokens, or for repeating themselves without
-end; `unusable`: turn after turn held nothing of use; `program_ended`: the program's process exited, ran
-out of time or memory, broke the protocol or left a state that cannot be read; `lost`: sandbox, LLM or user failed."""
+end; `unusable`: turn after turn held nothing of use, or too many answers did not fit the answer form; `program_ended`:
+the program's process exited, ran out of time or memory, broke the protocol or left a state that cannot be read; `lost`:
+sandbox, LLM or user failed."""
 AllowanceSource = Literal["reference", "author", "run", "person"]
 """Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
 Mark = Literal["goal", "guard", "broken"]
@@ -91,7 +94,10 @@ class CallError(Frozen):
 
 
 class CallResult(Frozen):
-    """One executed call. `result` is encoded like a state; `duration_us` is measured on the host."""
+    """The outcome of one call. `result` is encoded like a state; `duration_us` is measured on the host.
+
+    `executed` is False for an answer that was submitted: the call ended the attempt and never reached the environment.
+    """
 
     ok: bool
     result: Any = None
@@ -99,6 +105,14 @@ class CallResult(Frozen):
     patch: Patch = Field(default_factory=list)
     duration_us: int = 0
     aliases_state: bool | None = None
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
+
+
+def is_unexecuted(result: CallResult | None) -> bool:
+    """Whether a call never reached the environment: it could not be carried out at all, or submitted the answer."""
+    return result is not None and (
+        not result.executed or (result.error is not None and result.error.kind == "malformed")
+    )
 
 
 def is_refusal(ok: bool, result: Any) -> bool:
@@ -106,37 +120,30 @@ def is_refusal(ok: bool, result: Any) -> bool:
     return not ok or (isinstance(result, dict) and result.get("success") is False)
 
 
-class Judgement(Frozen):
-    """What a judge decided where a check could not tell what an answer says."""
-
-    passed: bool
-    judge: str
-    criterion: str
-    reason: str = ""
-
-
 class Verdict(Frozen):
-    """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false.
+    """One check or criterion on one end. `error` is set if a check raised or was stopped; then `passed` is false.
 
-    `uncertain`: the check could not tell whether a text says what it should; `error` says why. Then `passed` is false,
-    unless a judge that was asked (`judged`) says otherwise.
+    Of a criterion `reason` says why it is met or not, and `quote` is the evidence that a judge rests this on.
     """
 
     passed: bool
     error: str = ""
     non_boolean: bool = False
-    uncertain: bool = False
-    judged: Judgement | None = None
+    reason: str = ""
+    quote: str = ""
 
-    @property
-    def undecided(self) -> bool:
-        """Whether the check could not tell, and no judge did."""
-        return self.uncertain and self.judged is None
+    @model_validator(mode="before")
+    @classmethod
+    def _without_doubts(cls, given: Any) -> Any:
+        """Leave out what verdicts that are stored since earlier versions say of doubts."""
+        if isinstance(given, dict) and given.keys() & {"uncertain", "judged"}:
+            return {name: value for name, value in given.items() if name not in ("uncertain", "judged")}
+        return given
 
     @property
     def raised(self) -> bool:
         """Whether the check failed to say anything: it raised or was stopped."""
-        return bool(self.error) and not self.non_boolean and not self.uncertain
+        return bool(self.error) and not self.non_boolean
 
 
 class Allowance(Frozen):
@@ -180,7 +187,8 @@ class OutsideChange(Frozen):
 class Reward(Frozen):
     """A verifier's verdict: `reward` in [0, 1], the passed and total counts that made it, check by check.
 
-    With something in `outside` (the first of the changes outside the task's frame) the reward is 0.
+    With something in `outside` (the first of the changes outside the task's frame) the reward is 0. If a model judged,
+    `judge` is its name and `question` the SHA-256 of the messages that it was asked with.
     """
 
     reward: float
@@ -189,11 +197,13 @@ class Reward(Frozen):
     rule: ScoreRule
     verdicts: tuple[Verdict, ...]
     outside: tuple[OutsideChange, ...] = ()
+    judge: str = ""
+    question: str = ""
 
     @property
-    def doubts(self) -> tuple[int, ...]:
-        """The checks, from 1, of which it is still uncertain whether they pass; they count as not passed."""
-        return tuple(number for number, verdict in enumerate(self.verdicts, 1) if verdict.undecided)
+    def mean(self) -> float:
+        """The share that passed."""
+        return self.passed / self.total if self.total else 0.0
 
 
 AnswerType = Literal[
@@ -331,7 +341,8 @@ class TrajectoryStep(Frozen):
     """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
 
     `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
-    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch. `cut` says why its
+    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted
+    answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
     turn was broken off (`length`, `repetition`), and is empty for a whole one.
     """
 

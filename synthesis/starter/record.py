@@ -1,7 +1,7 @@
 """Executes references and each `script.json`: `python -m synthesis.starter.record` writes `frames.json`, `runs.json`.
 
-A script says what the agent thought, said and called and what its user said. What the agent saw and the reward it
-got are recorded from the runtime, so a run never says anything that did not happen.
+A script says what the agent thought, said, called and submitted and what its user said. What the agent saw and the
+reward it got are recorded from the runtime, so a run never says anything that did not happen.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import CallResult, Program, Reward
+from synthesis.formats.answer_form import ACCEPTED, SUBMIT_ANSWER, answer_text, read_submission
 from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
@@ -39,8 +40,8 @@ def execute(
 def record(sandbox: Sandbox, program: Program, task: TaskRecord, script: dict[str, Any]) -> RunRecord:
     """One scripted run, executed."""
     lines = script["steps"]
-    spoken = [line["say"] for line in lines if "say" in line]
-    answer = script.get("answer") or (spoken[-1] if spoken else "")
+    submitted = [line["submit"] for line in lines if "submit" in line]
+    answer = answer_text(read_submission(task.answer_form, submitted[-1])) if submitted else ""
     calls = [{"tool": line["call"], "arguments": line["arguments"]} for line in lines if "call" in line]
     results, reward = execute(sandbox, program, task, calls, answer)
     seen = iter(results)
@@ -67,14 +68,16 @@ def _step(line: dict[str, Any], turn: int, seen: Any) -> RunStep:
         return RunStep(kind="user", turn=turn, content=line["user"])
     if "say" in line:
         return RunStep(kind="message", turn=turn, content=line["say"], reasoning=line.get("reasoning", ""))
+    submits = "submit" in line
     return RunStep(
         kind="call",
         turn=turn,
         content=line.get("content", ""),
         reasoning=line.get("reasoning", ""),
-        tool=line["call"],
-        arguments=line["arguments"],
-        recorded=observation(next(seen)),
+        tool=SUBMIT_ANSWER if submits else line["call"],
+        arguments=line["submit" if submits else "arguments"],
+        recorded=ACCEPTED if submits else observation(next(seen)),
+        executed=not submits,
     )
 
 

@@ -35,10 +35,10 @@ of `damaged_states.py`. `author_form.py` looks at the answer forms that authors 
 code. `reference_search.py` has the teacher try k times and executes the shortest solution again, without acts that
 change nothing (`minimal_reference.py`); `submitted_values.py` says where runs submitted what was not expected, and
 `solver_runs.py` keeps all k runs beside the task.
-`task_frame.py` says what may change at all. `answer_judge.py` is who decides what a check cannot tell of an answer, here
-and in audits. `audit_repair.py` audits, and `known_ways.py` looks for calls that no check misses and runs that the
-frame refuses. What is red, or was not solved, goes to the author once (`repair_prompt.py`, `repair_form.py`), and the
-teacher's stored attempts are judged anew. What was read well but stays unacceptable is `Unfit`, and becomes Rejected.
+`task_frame.py` says what may change at all. `audit_repair.py` audits, and `known_ways.py` looks for calls that no check
+misses and runs that the frame refuses. What is red, or was not solved, goes to the author once (`repair_prompt.py`,
+`repair_form.py`), and the teacher's stored attempts are judged anew. What was read well but stays unacceptable is
+`Unfit`, and becomes Rejected.
 
 `withheld.py` makes variants of a task that take away a tool which it needs, and says why others cannot be taken.
 

@@ -7,10 +7,18 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from synthesis.contracts import SOLVED_AT, Attempt, CallResult, Reference, ReferenceCall, TrajectoryStep, is_refusal
+from synthesis.contracts import (
+    SOLVED_AT,
+    Attempt,
+    CallResult,
+    Reference,
+    ReferenceCall,
+    TrajectoryStep,
+    is_refusal,
+    is_unexecuted,
+)
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
-from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
@@ -128,8 +136,7 @@ def _executed(attempt: Attempt) -> list[tuple[ReferenceCall, CallResult]]:
     return [
         (ReferenceCall(tool=step.tool, arguments=step.arguments), step.result)
         for step in attempt.steps
-        if step.kind == "call" and step.result and step.tool != SUBMIT_ANSWER
-        if not (step.result.error and step.result.error.kind == "malformed")
+        if step.kind == "call" and step.result and not is_unexecuted(step.result)
     ]
 
 

@@ -1,8 +1,8 @@
 """Verifiers: what turns an end state and an answer into a reward, and the audit of whether to trust one.
 
 A check is evaluated in a process of its own, which gets one initial state, one final state and an answer (`checks.py`,
-where verdicts become a reward by the rule `goals` or `proportion`); a rubric is put to a judge (`rubric.py`), and so
-is what a check cannot tell of an answer, if it names a criterion (`doubts.py`).
+where verdicts become a reward by the rule `goals` or `proportion`). Of a rubric (`rubric.py`, rule `all`) code decides
+the criteria about the answer form, and a judge the facts, by the evidence that `rubric_evidence.py` gathers.
 
 A task may have a frame (`frame.py`): what a right way may change of the state. It follows from the executed reference
 (`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with reasons; any other

@@ -57,8 +57,7 @@ class Fault(Frozen):
 
 
 class ProbedState(Frozen):
-    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing, or the
-    end is `unjudged`: a judge must decide what its answer says, and was not asked.
+    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
 
     `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
@@ -67,7 +66,6 @@ class ProbedState(Frozen):
     passed: tuple[bool, ...] = ()
     note: str = ""
     outside: tuple[OutsideChange, ...] = ()
-    unjudged: bool = False
 
 
 class MutantProbe(Frozen):
@@ -110,7 +108,7 @@ class TaskAudit(Frozen):
     marks: tuple[Mark, ...] = ()
     unseen: UnseenChanges | None = None
     judge: str = ""
-    """The model that was asked where checks could not tell; `judge_usage` is what that cost."""
+    """For a rubric: the model that judged; `judge_usage` is what that cost."""
     judge_usage: Usage = Usage()
     faults: tuple[Fault, ...] = ()
 
@@ -118,7 +116,7 @@ class TaskAudit(Frozen):
     def counted(self) -> tuple[MutantProbe, ...]:
         """The probes that must earn less than the reference."""
         less = (probe for probe in self.mutants if probe.mutant.expects == "less")
-        return tuple(probe for probe in less if not probe.equivalent and not probe.probe.unjudged)
+        return tuple(probe for probe in less if not probe.equivalent)
 
     @property
     def below(self) -> int:

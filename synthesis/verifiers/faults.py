@@ -17,15 +17,10 @@ def label(labels: Labels, index: int) -> str:
     return f"Check {index + 1} ({text[:200]})" if text else f"Check {index + 1}"
 
 
-def doubt(verdict: Verdict) -> str:
-    """Why a check is uncertain, in brackets; empty if it is not."""
-    return f" [uncertain: {verdict.error[:200]}]" if verdict.uncertain else ""
-
-
 def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
     """What is wrong before any call."""
     faults = []
-    if nothing.reward is None and not nothing.unjudged:
+    if nothing.reward is None:
         faults.append(Fault(kind="no_goal", message=f"There is no reward to earn: {nothing.note}"))
     elif nothing.reward:
         faults.append(Fault(kind="noop_scores", message=f"Doing nothing earns {nothing.reward:.4g}; it must earn 0."))
@@ -41,10 +36,8 @@ def reference_faults(
 ) -> list[Fault]:
     """What is wrong with the reference's own end."""
     faults = []
-    if not full(reference.reward) and not reference.unjudged:
-        failed = [
-            f"{label(labels, index)}{doubt(verdict)}" for index, verdict in enumerate(solved) if not verdict.passed
-        ]
+    if not full(reference.reward):
+        failed = [label(labels, index) for index, verdict in enumerate(solved) if not verdict.passed]
         earned = "nothing" if reference.reward is None else f"{reference.reward:.4g}"
         message = f"The reference earns {earned} instead of 1. Checks that fail: {', '.join(failed) or 'none'}."
         faults.append(Fault(kind="reference_fails", message=f"{message} {reference.note}".strip()))
@@ -85,7 +78,7 @@ def probe_faults(
     """
     faults = []
     for probe in probes:
-        if probe.equivalent or probe.probe.unjudged:
+        if probe.equivalent:
             continue
         reward = probe.probe.reward
         if reward is None:
@@ -104,19 +97,15 @@ def probe_faults(
     return faults
 
 
-def check_faults(labels: Labels, columns: Sequence[Column], judged: Sequence[bool]) -> list[Fault]:
+def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
     """Checks that never pass, never fail or raise late, and pairs never seen to pass together.
 
     All of it is observed over the end states that were tried, not proved. The first two columns are the start and
-    the reference's end, whose raising checks are told elsewhere. A doubt of a check that leaves them to a judge
-    (`judged`) shows nothing where none was asked.
+    the reference's end, whose raising checks are told elsewhere.
     """
     faults: list[Fault] = []
     rows = list(zip(*columns, strict=True))
-    values = [
-        {verdict.passed for verdict in row if not (leaves and verdict.undecided)}
-        for row, leaves in zip(rows, judged, strict=True)
-    ]
+    values = [{verdict.passed for verdict in row} for row in rows]
     seen = f"{len(columns)} end states tried"
     for index, row in enumerate(rows):
         name = label(labels, index)

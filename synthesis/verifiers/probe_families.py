@@ -18,7 +18,7 @@ from synthesis.verifiers.audit_report import FaultKind
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.mutants import Mutant, mutants
-from synthesis.verifiers.withheld_answers import false_variants, solution_variants
+from synthesis.verifiers.withheld_answers import claim_variants, solution_variants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
@@ -82,9 +82,9 @@ WITHHELD_FAMILIES: tuple[ProbeFamily, ...] = (
     ProbeFamily("tries of the solution", None, "mutant_passes", tried_variants=solution_variants),
     ProbeFamily("right answers in other forms", _respelled_answers, "answer_too_narrow", most=MOST_ANSWERS),
     ProbeFamily("wrong answers", _wrong_answers, "answer_too_loose", most=MOST_ANSWERS),
-    ProbeFamily("claims and other reasons", false_variants, "answer_too_loose", most=MOST_ANSWERS),
+    ProbeFamily("claims that it was done", claim_variants, "answer_too_loose", most=MOST_ANSWERS),
 )
-"""Of a task that withholds something: its right answer is to say so."""
+"""Of a task that withholds something: its right answer is the outcome `missing_tool`, and nothing else."""
 
 
 def chosen_variants(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[ChosenFamily]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.formats.answer_form import answer_text
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read, references, tasks
+from synthesis.starter import HERE, environment, read, tasks
 from synthesis.starter.record import execute, program_of
 
 
@@ -169,7 +170,7 @@ OTHER_WAYS = {
             *cancel("A-102", reason="patient_request"),
             write("P-001", "See you on Thursday at 8 a.m., Dr. Osei will see you."),
         ],
-        "She is done at 8:30 am; she starts at 8:00.",
+        {"finished": "08:30"},
     ),
     "clinic-fill-physio-gaps": (
         [
@@ -178,7 +179,7 @@ OTHER_WAYS = {
             book("P-011", "physiotherapy", "C-4", "2026-03-04", "08:45"),
             write("P-011", "Samir can see you on Wednesday at 8:45.", "email"),
         ],
-        "225",
+        {"booked": 225},
     ),
     "clinic-broken-scanner": (
         [
@@ -190,7 +191,7 @@ OTHER_WAYS = {
             write("P-017", "New time for your scan: 11.00 on Tuesday."),
             write("P-004", "New time for your scan: 10.30 on Tuesday.", "email"),
         ],
-        "At 11.30.",
+        {"over": "11:30"},
     ),
     "clinic-nurse-away": (
         [
@@ -207,7 +208,7 @@ OTHER_WAYS = {
             write("P-013", "Your blood test: Wednesday at 1.45 pm."),
             write("P-011", "Your blood test: Thursday at 10:00."),
         ],
-        "On Wednesday 11 March she has five people from 13:00 to 17:15, 75 minutes in all.",
+        {"booked": 75},
     ),
     "tools-gita-returns": (
         [
@@ -217,7 +218,7 @@ OTHER_WAYS = {
             call("take_payment", member_id="M-07", cents=200),
             call("take_payment", member_id="M-07", cents=300),
         ],
-        "Gita has settled everything; call Olga.",
+        {"member": "Olga Sokolova"},
     ),
     "tools-before-closing": (
         [
@@ -235,7 +236,7 @@ OTHER_WAYS = {
             call("return_item", item_id="T-124"),
             call("take_payment", member_id="M-20", cents=1500),
         ],
-        "15.00 from Umar and 1.50 from Leo make 1650 cents.",
+        {"taken": 16.5},
     ),
 }
 
@@ -247,35 +248,8 @@ def test_another_right_way_earns_everything_and_a_wrong_answer_does_not(sandbox,
     folder = HERE / ("clinic_desk" if key.startswith("clinic") else "tool_library")
     task = next(task for task in tasks(folder) if task.key == key)
     program = program_of(environment(folder))
-    results, reward = execute(sandbox, program, task, calls, answer)
+    results, reward = execute(sandbox, program, task, calls, answer_text(answer))
     assert all(result.result["success"] for result in results)
     assert reward.reward == 1
-    for other in ("", "Done.", "It is 7:15, 1.10 or 4 minutes.", "8:10, 8:20, 8:30, 8:40, 11:20, 11:30 or 11:40"):
+    for other in ("", answer_text({}), str(*answer.values())):
         assert execute(sandbox, program, task, calls, other)[1].reward < 1
-
-
-ANSWERS = [
-    (
-        "clinic-wanda-cancels",
-        ["She comes at 8:15.", "08.15", "First at 8:15 am, then 15:30"],
-        ["18:15", "8:150", "8:15 pm"],
-    ),
-    ("clinic-one-trip", ["10:45"], ["10:30", "110:45"]),
-    ("tools-amina-longer", ["2026-04-23", "April 23rd", "the 23rd, 3 days more"], ["24 April", "1923", "230"]),
-    ("tools-pedro-shelf", ["1350 cents", "13,50 €", "13.5"], ["1350.00", "113.50", "12.50, 13.00, 13.50 or 14.00"]),
-    ("tools-marta-settles", ["800", "8.00", "She owes 800 cents."], ["1800 cents", "80", "8.01"]),
-    (
-        "tools-street-party",
-        ["Esther", "Esther Okafor has it before Ruth"],
-        ["Tessa Wood", "Ruth", "Esther, Tessa or Olga"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("key", "right", "wrong"), ANSWERS)
-def test_the_value_counts_and_not_how_it_is_said(sandbox, key, right, wrong):
-    folder = HERE / ("clinic_desk" if key.startswith("clinic") else "tool_library")
-    task = next(task for task in tasks(folder) if task.key == key)
-    program, calls = program_of(environment(folder)), references(folder)[key]["calls"]
-    assert [execute(sandbox, program, task, calls, answer)[1].reward == 1 for answer in right] == [True] * len(right)
-    assert [execute(sandbox, program, task, calls, answer)[1].reward == 1 for answer in wrong] == [False] * len(wrong)

@@ -8,7 +8,8 @@ from typing import Any
 
 from synthesis.assessment.environments import read_findings, view_of
 from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
-from synthesis.errors import InputError, ProgramError
+from synthesis.errors import FormatError, InputError, ProgramError
+from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import offered
@@ -16,6 +17,7 @@ from synthesis.runtime.method_source import docstring_of, method_source, require
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
+from webapp.scenarios.answer_form import read_form_and_expected
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import (
     as_reference,
@@ -25,6 +27,7 @@ from webapp.scenarios.references import (
     withheld_of,
 )
 from webapp.scenarios.revision_record import RevisionChanges, task_record
+from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
 
 PROGRAM_FIELD = "env_class_code"
@@ -172,8 +175,10 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
         now = revision.checks.order_by("position").values_list("label", "source")
         if [(check.label, check.source) for check in drafted] != list(now):
             checks = drafted
-    criteria = tuple(body["criteria"]) if "criteria" in body and body["criteria"] != revision.criteria else None
-    return RevisionChanges(body.get("title"), instruction, checks, criteria, new_state)
+    criteria = None
+    if "criteria" in body and body["criteria"] != spell_criteria(revision):
+        criteria = tuple(map(read_criterion_line, body["criteria"]))
+    return RevisionChanges(body.get("title"), instruction, checks, criteria, state_changes=new_state)
 
 
 def standing_parts(edit: Edit) -> dict[str, Any]:
@@ -185,9 +190,14 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
         "title": edit.base_title or task.title,
         "instruction": revision.instruction,
         "checks": [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")],
-        "criteria": list(revision.criteria),
+        "criteria": spell_criteria(revision),
         "reference": spelled_reference(edit.reference),
     }
+
+
+def spell_criteria(revision: TaskRevision) -> list[str]:
+    """The criteria of a revision as a draft's body spells them, one line each."""
+    return [criterion_line(one) for one in read_criteria(revision.criteria)]
 
 
 def spelled_reference(row: TaskReference | None) -> dict[str, Any] | None:
@@ -261,8 +271,20 @@ def only_drops_reference(edit: Edit) -> bool:
 def reading(edit: Edit) -> tuple[str, ...]:
     """Why a draft cannot be saved as it is: what is wrong with its program, or with what it takes away of a task."""
     if edit.kind == EditKind.TASK:
-        return (KEPT_REFERENCE,) if only_drops_reference(edit) else ()
+        return ((KEPT_REFERENCE,) if only_drops_reference(edit) else ()) + _read_rubric_faults(edit)
     try:
         return proposed_program(edit).fatal
     except ProgramError as error:
         return (str(error),)
+
+
+def _read_rubric_faults(edit: Edit) -> tuple[str, ...]:
+    """Why the criteria of a draft cannot be decided by the task's answer form."""
+    if edit.revision is None or "criteria" not in edit.body:
+        return ()
+    form, expected = read_form_and_expected(edit.revision)
+    try:
+        require_fields(tuple(map(read_criterion_line, edit.body["criteria"])), form, expected, "The task")
+    except FormatError as error:
+        return (str(error),)
+    return ()

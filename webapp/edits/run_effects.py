@@ -64,25 +64,25 @@ def effect(sandbox: Sandbox, before: ReplaySetting, after: ReplaySetting, run: S
 
     Touches no database. Raises SandboxUnavailable.
     """
-    then = _executed(sandbox, after, run, same_checks=before.checks == after.checks)
+    then = _executed(sandbox, after, run)
     if _lost(then):
         return RunEffect(run.pk, run.earned, None, same=False, known=False, why=then.failure[:WHY_CHARS])
-    if run.told and _as_told(run, then, after):
+    if run.told and _as_told(run, then):
         return RunEffect(run.pk, run.earned, _reward(then), same=True)
-    now = _executed(sandbox, before, run, same_checks=True)
+    if then.judged_best is not None:
+        why = "A judge would have to look at it anew: it comes out otherwise, or is judged by other criteria."
+        return RunEffect(run.pk, run.earned, None, same=False, known=False, why=why)
+    now = _executed(sandbox, before, run)
     if _lost(now):
         return RunEffect(run.pk, run.earned, _reward(then), same=False, known=False, why=now.failure[:WHY_CHARS])
-    if _alike(now, then, bool(after.checks)):
+    if _alike(now, then):
         return RunEffect(run.pk, _reward(now), _reward(then), same=True)
-    if not after.checks:
-        why = "It ends in another state, which a judge would have to look at anew."
-        return RunEffect(run.pk, run.earned, None, same=False, known=False, why=why)
     return RunEffect(run.pk, _reward(now), _reward(then), same=False, why=_why(now, then)[:WHY_CHARS])
 
 
-def _executed(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun, *, same_checks: bool) -> Replay:
-    """What a judge decided of a check's doubt before holds as long as the checks are the same."""
-    return replay(sandbox, replace(setting, judged=run.judged if same_checks else ()), run.record)
+def _executed(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun) -> Replay:
+    """What a judge decided before holds as long as it would be asked the same."""
+    return replay(sandbox, replace(setting, kept=run.kept), run.record)
 
 
 def _lost(done: Replay) -> bool:
@@ -94,25 +94,21 @@ def _reward(done: Replay) -> float | None:
     return done.reward.reward if done.reward is not None else None
 
 
-def _as_told(run: StoredRun, done: Replay, setting: ReplaySetting) -> bool:
+def _as_told(run: StoredRun, done: Replay) -> bool:
     """Whether it comes out as it is recorded."""
     if done.failure:
         return run.ended
-    if not setting.checks:
-        return bool(run.final_hash) and run.final_hash == done.final_hash
     given = _reward(done)
     if given is None or run.earned is None:
         return given is run.earned
-    return same_reward(given, run.earned) and _passed(done.reward) == [one.passed for one in run.judged]
+    return same_reward(given, run.earned) and _passed(done.reward) == _passed(run.kept)
 
 
-def _alike(now: Replay, then: Replay, checked: bool) -> bool:
+def _alike(now: Replay, then: Replay) -> bool:
     if bool(now.failure) != bool(then.failure):
         return False
     if now.failure:
         return True
-    if not checked:
-        return now.final_hash == then.final_hash
     first, second = _reward(now), _reward(then)
     if first is None or second is None:
         return first is second

@@ -83,7 +83,13 @@ class EditBody(BodyIn):
     title: ShortText | None = None
     instruction: Annotated[Text, Field(max_length=INSTRUCTION_CHARS)] | None = None
     checks: Annotated[list[EditCheck], Field(max_length=MOST_CHECKS)] | None = None
-    criteria: Annotated[list[Text], Field(max_length=MOST_CHECKS)] | None = None
+    criteria: Annotated[
+        list[Text] | None,
+        Field(
+            max_length=MOST_CHECKS,
+            description="A line each: a fact for the judge, or what code decides, as `tolerance total: It is right.`",
+        ),
+    ] = None
     reference: EditReference | None = None
     state: dict[str, Json] | None = None
     why: Annotated[Text, Field(max_length=WHY_CHARS)] | None = None

@@ -14,7 +14,14 @@ from webapp.content_store import content_hash
 from webapp.edits.draft_body import program_body, task_body
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
-from webapp.edits.proposals import changes_anything, drafted_source, merged_checks, own_parts, standing_parts
+from webapp.edits.proposals import (
+    changes_anything,
+    drafted_source,
+    merged_checks,
+    own_parts,
+    spell_criteria,
+    standing_parts,
+)
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.models import Tool, Version
@@ -146,7 +153,8 @@ def start_task_restore(user: Any, revision: TaskRevision) -> Edit:
     checks = [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")]
     body: dict[str, Any] = {"title": task.title, "instruction": revision.instruction, "checks": checks}
     if revision.verifier_kind == "rubric":
-        body = {name: value for name, value in body.items() if name != "checks"} | {"criteria": revision.criteria}
+        del body["checks"]
+        body["criteria"] = spell_criteria(revision)
     if then is not None:
         body["reference"] = {"calls": then.calls, "answer": then.answer}
     other = revision.scenario.initial_id != task.current.scenario.initial_id

@@ -125,7 +125,7 @@ class TaskRevision(models.Model):
     instruction = models.TextField()
     verifier_kind = models.CharField(max_length=16, default="checks")
     criteria = OrderedJSONField(default=list, blank=True)
-    """Of a rubric: what a judge says yes or no to, one text each."""
+    """Of a rubric: what must be met, as `synthesis.formats.records.Criterion.record` spells it."""
     score_rule = models.CharField(max_length=16, default="proportion")
     verifier_hash = models.CharField(max_length=64)
     frame = OrderedJSONField(null=True, blank=True)

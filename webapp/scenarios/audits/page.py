@@ -18,6 +18,7 @@ from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
+from webapp.scenarios.rubric import read_criteria
 from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400
@@ -162,7 +163,7 @@ def audit_context(
 
 def labels_of(revision: TaskRevision) -> list[str]:
     if revision.verifier_kind == "rubric":
-        return [str(criterion) for criterion in revision.criteria]
+        return [criterion.text for criterion in read_criteria(revision.criteria)]
     return list(revision.checks.order_by("position").values_list("label", flat=True))
 
 
@@ -194,7 +195,7 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
 def _tried(row: Audit) -> str:
     """How many variants were tried: wrong ones, and right answers in other words."""
     mutants = row.probes.get("mutants", ())
-    known = [mutant for mutant in mutants if not mutant.get("equivalent") and not mutant.get("unjudged")]
+    known = [mutant for mutant in mutants if not mutant.get("equivalent")]
     spelled = sum(mutant.get("expects") == "full" for mutant in known)
     wrong = row.mutants or 0
     tried = (
@@ -227,9 +228,9 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
     if name in ("nothing", "claim"):
         tone = "" if reward is None else "bad" if reward > 0 else "good"
     elif name == "reference":
-        tone = "good" if full(reward) else "" if probe.get("unjudged") else "bad"
+        tone = "good" if full(reward) else "bad"
     else:
-        tone = "good" if full(reward) else "" if probe.get("unjudged") else "warn"
+        tone = "good" if full(reward) else "warn"
     return ProbeRow(OWN[name], reward, tone, probe["note"])
 
 

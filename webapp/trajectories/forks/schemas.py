@@ -36,7 +36,13 @@ class ForkIn(BodyIn):
 
     step: Annotated[int, Field(ge=1, lt=2**31, description="The first step that is not the parent's.")]
     calls: Annotated[list[ForkCallIn], Field(max_length=MOST_CALLS)] = Field(default_factory=list)
-    answer: Annotated[Text, Field(max_length=100_000)] = ""
+    answer: Annotated[
+        Text,
+        Field(
+            max_length=100_000,
+            description="What is said in the end; of a task with an answer form the JSON object of its fields.",
+        ),
+    ] = ""
 
     def made(self) -> list[ReferenceCall]:
         return [ReferenceCall(tool=call.tool, arguments=call.arguments) for call in self.calls]

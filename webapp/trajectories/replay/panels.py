@@ -19,6 +19,7 @@ from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import matrix_job
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
+from webapp.trajectories.replay.criterion_rows import list_criteria
 
 FOLD_FROM = 12
 WIDENING_CHARS = 1_500
@@ -75,6 +76,7 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     matrix, names = shown_matrix(trajectory)
     flips = matrix_grid.flips(matrix, names)
     context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": flips}
+    context["rubric"] = list_criteria(trajectory)
     context["contradictions"] = contradictions(trajectory)
     context["base"] = kept_query(request)
     context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")
@@ -124,7 +126,8 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
 
 def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
     """The given answer beside the form that the task asks for, at the step that gives it."""
-    if row.kind != StepKind.MESSAGE or not row.content or not _ends(trajectory, row.content):
+    says = row.kind == StepKind.MESSAGE and bool(row.content) and _ends(trajectory, row.content)
+    if not says and row.kind != StepKind.ANSWER:
         return {}
     form, expected = read_form_and_expected(trajectory.revision) if trajectory.revision is not None else ((), {})
     return {"form_rows": list_form_rows(form, expected, trajectory.answer)}

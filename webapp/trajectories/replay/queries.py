@@ -24,7 +24,14 @@ from webapp.trajectories.replay.value_text import compact
 
 MOST_HITS = 200
 AROUND = 70
-ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●", StepKind.SYSTEM: "▪"}
+ICONS = {
+    StepKind.USER: "◦",
+    StepKind.MESSAGE: "✎",
+    StepKind.QUERY: "○",
+    StepKind.CHANGE: "●",
+    StepKind.ANSWER: "✓",
+    StepKind.SYSTEM: "▪",
+}
 
 
 def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
@@ -94,7 +101,8 @@ def followed_matrix(trajectory: Trajectory, names: list[Label]) -> dict[str, Any
 
 def answer_step(trajectory: Trajectory) -> int:
     """The step that gives the answer; the last one if no step gives any."""
-    rows = trajectory.steps.filter(kind=StepKind.MESSAGE).exclude(content="")
+    submitted, said = Q(kind=StepKind.ANSWER), Q(kind=StepKind.MESSAGE) & ~Q(content="")
+    rows = trajectory.steps.filter(submitted | said)
     given = rows.order_by("-index").values_list("index", flat=True).first() if trajectory.answer else None
     return max(trajectory.step_count - 1, 0) if given is None else given
 
