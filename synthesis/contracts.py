@@ -23,7 +23,9 @@ Outcome = Literal["solved", "failed", "agent_error", "program_error", "infra_err
 UNCOUNTED: tuple[Outcome, ...] = ("infra_error", "cancelled")
 """Outcomes that say nothing about agent or program: they have no part in any rate. `program_error` has, without a
 reward of its own."""
-ScoreRule = Literal["goals", "proportion"]
+ScoreRule = Literal["goals", "proportion", "all"]
+"""`goals`: the share of goals, 0 if a guard is broken; `proportion`: the share of all checks; `all`: 1 if all of a
+rubric's criteria are met, else 0."""
 PromptStyle = Literal["tools", "react", "call"]
 """How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
 UserKind = Literal["base", "optimised"]
@@ -32,8 +34,9 @@ Ending = Literal[
 ]
 """How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
 an attempt may hold; `cut`: the last words were broken off at the limit of tokens, or for repeating themselves without
-end; `unusable`: turn after turn held nothing of use; `program_ended`: the program's process exited, ran
-out of time or memory, broke the protocol or left a state that cannot be read; `lost`: sandbox, LLM or user failed."""
+end; `unusable`: turn after turn held nothing of use, or too many answers did not fit the answer form; `program_ended`:
+the program's process exited, ran out of time or memory, broke the protocol or left a state that cannot be read; `lost`:
+sandbox, LLM or user failed."""
 AllowanceSource = Literal["reference", "author", "run", "person"]
 """Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
 Mark = Literal["goal", "guard", "broken"]
@@ -58,8 +61,7 @@ class Tool(Frozen):
     """One tool of a program. `parameters` is the *working* JSON schema, derived from the signature.
 
     `withheld` are parameters that the program takes and this task's agents may not use: no schema says so, and a call
-    that names one is refused as any unknown parameter is.
-    """
+    that names one is refused as any unknown parameter is."""
 
     name: str
     description: str = ""
@@ -91,7 +93,10 @@ class CallError(Frozen):
 
 
 class CallResult(Frozen):
-    """One executed call. `result` is encoded like a state; `duration_us` is measured on the host."""
+    """The outcome of one call. `result` is encoded like a state; `duration_us` is measured on the host.
+
+    `executed` is False for an answer that was submitted: the call ended the attempt and never reached the environment.
+    """
 
     ok: bool
     result: Any = None
@@ -99,6 +104,14 @@ class CallResult(Frozen):
     patch: Patch = Field(default_factory=list)
     duration_us: int = 0
     aliases_state: bool | None = None
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
+
+
+def is_unexecuted(result: CallResult | None) -> bool:
+    """Whether a call never reached the environment: it could not be carried out at all, or submitted the answer."""
+    return result is not None and (
+        not result.executed or (result.error is not None and result.error.kind == "malformed")
+    )
 
 
 def is_refusal(ok: bool, result: Any) -> bool:
@@ -106,60 +119,77 @@ def is_refusal(ok: bool, result: Any) -> bool:
     return not ok or (isinstance(result, dict) and result.get("success") is False)
 
 
-class Judgement(Frozen):
-    """What a judge decided where a check could not tell what an answer says."""
-
-    passed: bool
-    judge: str
-    criterion: str
-    reason: str = ""
-
-
 class Verdict(Frozen):
-    """One check on one state. `error` is set when the check raised or was stopped; then `passed` is false.
+    """One check or criterion on one end. `error` is set if a check raised or was stopped; then `passed` is false.
 
-    `uncertain`: the check could not tell whether a text says what it should; `error` says why. Then `passed` is false,
-    unless a judge that was asked (`judged`) says otherwise.
+    Of a criterion `reason` says why it is met or not, and `quote` is the evidence that a judge rests this on.
     """
 
     passed: bool
     error: str = ""
     non_boolean: bool = False
-    uncertain: bool = False
-    judged: Judgement | None = None
+    reason: str = ""
+    quote: str = ""
 
-    @property
-    def undecided(self) -> bool:
-        """Whether the check could not tell, and no judge did."""
-        return self.uncertain and self.judged is None
+    @model_validator(mode="before")
+    @classmethod
+    def _without_doubts(cls, given: Any) -> Any:
+        """Leave out what verdicts that are stored since earlier versions say of doubts."""
+        if isinstance(given, dict) and given.keys() & {"uncertain", "judged"}:
+            return {name: value for name, value in given.items() if name not in ("uncertain", "judged")}
+        return given
 
     @property
     def raised(self) -> bool:
         """Whether the check failed to say anything: it raised or was stopped."""
-        return bool(self.error) and not self.non_boolean and not self.uncertain
+        return bool(self.error) and not self.non_boolean
 
 
 class Allowance(Frozen):
-    """A place in the state that a right way to do a task may change.
+    """A place in the state that a right way to do a task may change, and to what.
 
     `path` is a JSON Pointer through keys and ids of records: `/orders/O-3/status` and all below it. `*` stands for any
     one key. As the last part `+` means records added to a collection, `-` records removed, `#` their order; `most` of
-    them (None: any number). Whoever widens a frame says why (`reason`); `by` is a person's name.
+    them (None: any number); `/orders/+/note` is that field of any added record. It may become one of `values`, or a
+    number from `minimum` to `maximum`; added and removed records are among `records` (id, content). Without all of
+    these anything is right. Whoever widens a frame says why (`reason`); `by` is a person's name.
     """
 
     path: str = Field(min_length=2, max_length=600, pattern=r"^/")
     most: int | None = Field(default=None, ge=1, le=1_000_000)
+    values: tuple[Any, ...] = Field(default=(), max_length=1_000)
+    minimum: float | None = Field(default=None, allow_inf_nan=False)
+    maximum: float | None = Field(default=None, allow_inf_nan=False)
+    records: tuple[tuple[str, Any], ...] = Field(default=(), max_length=10_000)
     source: AllowanceSource = "reference"
     reason: str = Field(default="", max_length=500)
     by: str = Field(default="", max_length=200)
 
     @model_validator(mode="after")
     def _whole(self) -> Allowance:
-        if self.most is not None and self.path.rpartition("/")[2] not in ("+", "-"):
-            raise ValueError("only what is added (/+) or removed (/-) can be counted by `most`")
+        last = self.path.rpartition("/")[2]
+        if last not in ("+", "-") and (self.most is not None or self.records):
+            raise ValueError("only what is added (/+) or removed (/-) can be counted by `most` or named by `records`")
+        if last in ("+", "-", "#") and self.has_value:
+            raise ValueError("`values`, `minimum` and `maximum` are for a field, not for whole records")
         if self.source != "reference" and not self.reason.strip():
             raise ValueError("say in `reason` why a right way may change this")
         return self
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it says what a field may become."""
+        return bool(self.values) or self.minimum is not None or self.maximum is not None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it says what may stand there."""
+        return bool(self.records) or self.has_value
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything may stand there, in any number."""
+        return self.most is None and not self.is_pinned
 
 
 class Frame(Frozen):
@@ -170,17 +200,20 @@ class Frame(Frozen):
 
 class OutsideChange(Frozen):
     """A change that a frame does not allow. `path` is the record's field, or the collection that `count` records were
-    `added` to, `removed` from or `reordered` in."""
+    `added` to, `removed` from or `reordered` in. Of a `value` the place may change, but not to what was `found`."""
 
     path: str
-    kind: Literal["changed", "added", "removed", "reordered"]
+    kind: Literal["changed", "added", "removed", "reordered", "value"]
     count: int = 1
+    expected: str = Field(default="", exclude_if=lambda value: not value)
+    found: str = Field(default="", exclude_if=lambda value: not value)
 
 
 class Reward(Frozen):
     """A verifier's verdict: `reward` in [0, 1], the passed and total counts that made it, check by check.
 
-    With something in `outside` (the first of the changes outside the task's frame) the reward is 0.
+    With something in `outside` (the first of the changes outside the task's frame) the reward is 0. If a model judged,
+    `judge` is its name and `question` the SHA-256 of the messages that it was asked with.
     """
 
     reward: float
@@ -189,11 +222,13 @@ class Reward(Frozen):
     rule: ScoreRule
     verdicts: tuple[Verdict, ...]
     outside: tuple[OutsideChange, ...] = ()
+    judge: str = ""
+    question: str = ""
 
     @property
-    def doubts(self) -> tuple[int, ...]:
-        """The checks, from 1, of which it is still uncertain whether they pass; they count as not passed."""
-        return tuple(number for number, verdict in enumerate(self.verdicts, 1) if verdict.undecided)
+    def mean(self) -> float:
+        """The share that passed."""
+        return self.passed / self.total if self.total else 0.0
 
 
 AnswerType = Literal[
@@ -261,8 +296,7 @@ class Reference(Frozen):
 class Withheld(Frozen):
     """What a variant of a task withholds from whoever attempts it: a tool, or one parameter of it.
 
-    `solution` is how the task is solved with it: what a careless agent would do and say.
-    """
+    `solution` is how the task is solved with it: what a careless agent would do and say."""
 
     tool: str = Field(min_length=1, max_length=200)
     parameter: str = Field(default="", max_length=200)
@@ -277,8 +311,7 @@ class Withheld(Frozen):
 class ToolCall(Frozen):
     """A call that an agent asks for. `raw` is what it wrote where that was text.
 
-    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty.
-    """
+    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty."""
 
     id: str = ""
     name: str
@@ -291,8 +324,7 @@ class Message(Frozen):
     """One message of a conversation. `reasoning` is kept apart from `content` and is never sent back.
 
     With a text style (`react`, `call`) `content` is all the agent wrote, calls included, and `tool_calls` what was
-    read out of it.
-    """
+    read out of it."""
 
     role: Literal["system", "user", "assistant", "tool"]
     content: str = ""
@@ -331,7 +363,8 @@ class TrajectoryStep(Frozen):
     """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
 
     `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
-    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch. `cut` says why its
+    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted
+    answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
     turn was broken off (`length`, `repetition`), and is empty for a whole one.
     """
 
@@ -405,20 +438,6 @@ class Finding(Frozen):
     place: str = ""
     message: str
     data: dict[str, Any] = Field(default_factory=dict)
-
-
-class Layer(Frozen):
-    name: str
-    active: bool
-    detail: str = ""
-
-
-class SandboxReport(Frozen):
-    """What protects the host from programs right now; shown on /healthz and in the docs."""
-
-    mode: Literal["root", "user", "no_namespaces", "reduced"]
-    layers: tuple[Layer, ...]
-    preloaded: tuple[str, ...]
 
 
 class Limits(Frozen):

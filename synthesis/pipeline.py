@@ -158,11 +158,11 @@ TASK = (
     Stage("instruction", "task", ("author",), ("assemble", "state"), TaskDraft, instruct),
     Stage("checklist", "task", ("author",), ("assemble", "state", "instruction"), TaskDraft, list_checks),
     Stage("checks", "task", ("author",), ("assemble", "state", "checklist"), TaskDraft, code_checks),
-    Stage("solve", "task", ("teacher", "judge"), ("assemble", "state", "checks"), TaskDraft, solve_it),
-    Stage("audit", "task", ("author", "teacher", "judge"), ("assemble", "state", "solve"), AuditedTask, audit_it),
+    Stage("solve", "task", ("teacher",), ("assemble", "state", "checks"), TaskDraft, solve_it),
+    Stage("audit", "task", ("author", "teacher"), ("assemble", "state", "solve"), AuditedTask, audit_it),
 )
 TRAJECTORY = (
-    Stage("rollout", "trajectory", ("teacher", "user", "judge"), ("assemble", "state", "audit"), Attempt, act),  # B.2
+    Stage("rollout", "trajectory", ("teacher", "user"), ("assemble", "state", "audit"), Attempt, act),  # B.2
     Stage("filter", "trajectory", ("judge",), ("assemble", "audit", "rollout"), Attempt, sift),
 )
 PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved)

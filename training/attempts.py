@@ -13,7 +13,6 @@ from synthesis.errors import InputError
 from synthesis.llm import AskedModel, ChatModel, connected
 from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, run_attempts
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.doubts import may_be_judged
 from training.config import Attempts, Decoding, Thinking
 from training.dataset import TaskRow
 from training.policy import EngineSource, GenerationEngine, Renderings, TokenPolicy, Trace
@@ -50,7 +49,7 @@ class Try:
 @dataclass(frozen=True)
 class Table:
     """What attempts need beside tasks: the sandbox their tools run in, the tokenizer, limits, who plays the user, and
-    who judges what checks cannot tell of an answer.
+    who judges the facts of rubrics.
 
     `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
     computes in bf16. `engine` draws the tokens, if not the model itself. With `thinking` stripped turns are drawn
@@ -81,7 +80,7 @@ def run(
     its own turn is done, and the next one begins when one has ended: nobody waits for the others.
 
     One that was never begun, since the job was stopped, is left out. `seed` and (row, ordinal) decide the draws.
-    Raises InputError: a conversation and nobody plays the user.
+    Raises InputError: a conversation and nobody plays the user, or a rubric and nobody judges.
     """
     done: dict[int, TaskAttempt] = {}
     flow(table, engine, [Try(row, number, turns, seed) for row, number in tasks], decoding, done.__setitem__)
@@ -101,6 +100,8 @@ def flow(
     `begins` is asked before each one, in the work's order; once it says no, none is begun any more. What `done` raises
     ends all. Raises as `run`.
     """
+    if any(one.row.rollout.asks_judge for one in work) and table.judge is None:
+        raise InputError("judge: tasks that are judged by a rubric need a model that judges; name one")
     if any(one.row.setting == "conversation" for one in work) and table.user is None:
         raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
     with _without_old_garbage():
@@ -131,7 +132,7 @@ async def _flow(
     policies: dict[int, TokenPolicy] = {}
     stop = asyncio.Event()
     talks = any(one.row.setting == "conversation" for one in work)
-    judged = any(may_be_judged(one.row.rollout.checks) for one in work)
+    judged = any(one.row.rollout.asks_judge for one in work)
     asked = table.user if talks else None, table.judge if judged else None
     async with engine.open(), connected(asked[0]) as player, connected(asked[1]) as judge:
 

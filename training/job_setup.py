@@ -212,9 +212,10 @@ def check_lengths(model: Any, tokenizer: Tokenizer, rows: Sequence[TaskRow], dec
     step = max(1, len(rows) // LOOKED_AT)
     for row in rows[::step]:
         task = row.rollout
-        system, _ = system_message("tools", row.setting == "conversation", task.documentation, task.program.tools)
+        talks, tools = row.setting == "conversation", task.program.tools
+        system, _ = system_message("tools", talks, task.documentation, tools, task.answer_form)
         told = (system, Message(role="user", content=task.instruction))
-        tokens = len(prompt_ids(tokenizer, told, task.program.tools))
+        tokens = len(prompt_ids(tokenizer, told, task.offered_tools))
         if tokens >= decoding.trajectory_tokens:
             raise InputError(
                 f"decoding.trajectory_tokens: task {row.id!r} has {tokens} tokens before the agent's first turn, "

@@ -54,8 +54,6 @@ NAMES: dict[str, Name] = {
     "clipped_dual": Name(label="Share of bad ones whose ratio the dual clip bounded"),
     "masked": Name(label="Share of attempts that are masked"),
     "program_errors": Name(label="Share of attempts that the environment's program ended"),
-    "uncertain": Name(label="Share of attempts with a check that cannot tell what the answer says"),
-    "judged": Name(label="Share of attempts with a check whose doubt a judge decided"),
     "flat_groups": Name(label="Share of groups whose rewards are all equal"),
     "draws": Name(label="Draws made to fill the step", unit="draws"),
     "tokens_per_s": Name(label="Tokens made or learnt", unit="tokens/s"),

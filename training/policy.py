@@ -123,8 +123,7 @@ class Renderings:
     def __init__(self, tokenizer: Tokenizer) -> None:
         self.tokenizer = tokenizer
         self._openings: dict[tuple[object, ...], list[int]] = {}
-        self._turns: OrderedDict[tuple[int, tuple[int, ...], tuple[int, ...]], tuple[Message, tuple[Tool, ...]]]
-        self._turns = OrderedDict()
+        self._turns: OrderedDict[tuple[tuple[int, ...], ...], tuple[Message, tuple[Tool, ...]]] = OrderedDict()
 
     def opening(self, messages: Sequence[Message], tools: tuple[Tool, ...]) -> list[int]:
         """The ids of what an agent sees first: see `prompt_ids`."""
@@ -141,7 +140,7 @@ class Renderings:
         """What the agent wrote: see `read_turn`."""
         if len(ids) > SHARED_TOKENS:
             return read_turn(self.tokenizer, ids, before, tools)
-        key = (id(tools), ids, tuple(before[-SEEN_BEFORE:]))
+        key = (tuple(map(id, tools)), ids, tuple(before[-SEEN_BEFORE:]))
         found = self._turns.get(key)
         if found is None:
             # With the tools, or their place in memory could become that of others.

@@ -13,7 +13,6 @@ from typing import Any
 
 from synthesis.contracts import SOLVED_AT
 from synthesis.errors import InfrastructureError
-from synthesis.verifiers import verifier_hash
 from training.attempts import TaskAttempt
 from training.dataset import TaskRow
 from training.rewards import AttemptReward
@@ -25,19 +24,24 @@ VERIFIER_DIGITS = 16
 
 
 def watched(rows: Sequence[TaskRow], most: int = CHECKS) -> dict[str, str]:
-    """The tasks whose checks are recorded one by one: row id to the verifier's hash, evenly over the dataset.
+    """The tasks whose checks or criteria are recorded one by one: row id to the verifier's hash, evenly over the rows.
 
     They are at most so many checks in the whole job: a key for each of a large dataset's would drown the others.
     """
-    total = sum(len(row.rollout.checks) for row in rows)
+    total = sum(map(_count_verdicts, rows))
     verifiers: dict[str, str] = {}
     for row in rows[:: max(1, math.ceil(total / most))] if rows else []:
-        if most < (count := len(row.rollout.checks)):
+        if most < (count := _count_verdicts(row)):
             break
-        verifier = verifier_hash(row.rollout.checks, row.rollout.rule, row.rollout.frame)
+        verifier = row.rollout.verifier_hash
         most -= 0 if verifier in verifiers.values() else count
         verifiers[row.id] = verifier
     return verifiers
+
+
+def _count_verdicts(row: TaskRow) -> int:
+    """Return how many checks or criteria judge a task."""
+    return len(row.rollout.criteria or row.rollout.checks)
 
 
 def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, str] | None = None) -> dict[str, float]:
@@ -45,7 +49,6 @@ def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, st
     checks of the tasks that are `watched`."""
     values = _part(judged)
     values["masked"] = _share(bool(score.masked) for _, score in judged)
-    values["judged"] = _share(_by_judge(tried) for tried, score in judged if score.reward is not None)
     tokens = sum(sum(tried.trace.own) for tried, _ in judged)
     values |= {"step_s": seconds, "tokens_per_s": tokens / seconds if seconds else math.nan}
     for outcome, count in Counter(tried.attempt.outcome for tried, _ in judged).items():
@@ -89,13 +92,7 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
         "turns": _mean([len(tried.attempt.turns) for tried, _ in counted]),
         "tool_errors": _share(not result.ok for result in calls),
         "program_errors": _share(tried.attempt.outcome == "program_error" for tried, _ in judged),
-        "uncertain": _share(bool(tried.attempt.reward and tried.attempt.reward.doubts) for tried, _ in counted),
     }  # fmt: skip
-
-
-def _by_judge(tried: TaskAttempt) -> bool:
-    reward = tried.attempt.reward
-    return reward is not None and any(verdict.judged is not None for verdict in reward.verdicts)
 
 
 def _checks(judged: Sequence[Judged], watched: Mapping[str, str]) -> dict[str, float]:
@@ -142,7 +139,7 @@ def write_rollouts(
 
 
 def _line(tried: TaskAttempt, score: AttemptReward, advantage: float | None) -> dict[str, Any]:
-    row, task = tried.row, tried.row.rollout
+    row = tried.row
     # The turns say again what steps and messages hold; with their ids they would be most of the file.
     attempt = tried.attempt.model_copy(update={"turns": ()})
     return {
@@ -152,7 +149,7 @@ def _line(tried: TaskAttempt, score: AttemptReward, advantage: float | None) -> 
         "task": row.task,
         "category": row.category,
         "setting": row.setting,
-        "verifier": verifier_hash(task.checks, task.rule, task.frame),
+        "verifier": row.rollout.verifier_hash,
         "ordinal": tried.ordinal,
         "reward": score.reward,
         "masked": score.masked,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -23,6 +23,8 @@ from synthesis.runtime.child.answer_values import MOST_CHARS, MOST_ITEMS, is_val
 
 SUBMIT_ANSWER = "submit_answer"
 """The terminal tool by which an agent gives its answer."""
+ACCEPTED = "The answer was submitted. It ends the task."
+"""What an agent reads of an answer that fits the form."""
 MOST_FIELDS = 20
 MOST_DEPTH = 3
 TEXT_CHARS = 10_000
@@ -127,6 +129,24 @@ def answer_tool(form: Sequence[AnswerField]) -> Tool:
     return Tool(name=SUBMIT_ANSWER, description=words, kind="query", parameters=answer_schema(form))
 
 
+def require_answer_tool(form: Sequence[AnswerField], names: Iterable[str]) -> None:
+    """Raise InputError if a task has a form, and its environment a tool of the terminal tool's name."""
+    if form and SUBMIT_ANSWER in names:
+        raise InputError(
+            f"The environment has a tool named {SUBMIT_ANSWER} of its own, so agents could not tell it from the one "
+            "that submits the answer. Rename or withhold that tool, or take the answer form away from the task."
+        )
+
+
+def describe_fields(form: Sequence[AnswerField]) -> str:
+    """Return the form in words, a line for each field, as agents without native calls are told it."""
+    lines = []
+    for field in form:
+        about = "; ".join(part for part in (field.description.rstrip("."), describe_type(field)) if part)
+        lines.append(f"- {field.name}: {about}" + ("" if field.required else " (may be left out)"))
+    return "\n".join(lines)
+
+
 def answer_schema(form: Sequence[AnswerField]) -> dict[str, Any]:
     """Return the JSON schema of the object that an agent submits."""
     return {
@@ -156,7 +176,10 @@ def read_submission(form: Sequence[AnswerField], given: Any) -> dict[str, Any]:
             problems.append(f"{field.name}: expected {describe_type(field)}, found {shorten(json.dumps(value), 80)}")
     if problems:
         raise InputError("; ".join(problems[:MOST_FIELDS]) + ".")
-    return {field.name: given[field.name] for field in form if given.get(field.name) is not None}
+    submitted = {field.name: given[field.name] for field in form if given.get(field.name) is not None}
+    if len(answer_text(submitted)) > MOST_CHARS:
+        raise InputError(f"The answer is longer than {MOST_CHARS:,} characters.")
+    return submitted
 
 
 def read_written_submission(form: Sequence[AnswerField], text: str) -> dict[str, Any]:
@@ -164,6 +187,17 @@ def read_written_submission(form: Sequence[AnswerField], text: str) -> dict[str,
 
     Raises InputError.
     """
+    return read_submission(form, find_written_value(text))
+
+
+def is_written_alone(text: str) -> bool:
+    """Return whether a text holds nothing but a JSON object, perhaps in a fenced block."""
+    bare = text.strip()
+    return (bare.startswith("{") and bare.endswith("}")) or _FENCE.fullmatch(bare) is not None
+
+
+def find_written_value(text: str) -> Any:
+    """Return the JSON value that an agent wrote as its answer. Raises InputError."""
     fenced = _FENCE.findall(text[:MOST_CHARS])
     written = fenced[-1] if fenced else text[text.find("{") : text.rfind("}") + 1] if "{" in text else ""
     if not written.strip() or len(text) > MOST_CHARS:
@@ -173,7 +207,7 @@ def read_written_submission(form: Sequence[AnswerField], text: str) -> dict[str,
         require_usable(value, "the answer")
     except (ValueError, RecursionError, FormatError) as error:
         raise InputError(f"The answer cannot be read as a JSON object: {shorten(str(error), 200)}.") from None
-    return read_submission(form, value)
+    return value
 
 
 def answer_text(submitted: Mapping[str, Any]) -> str:
@@ -208,7 +242,8 @@ def _field_check(field: AnswerField, expected: Any) -> CheckRecord:
     more = ", ".join(f"{name}={value!r}" for name, value in spec.items())
     source = "def check(initial_state, final_state, answer):\n"
     source += f"    return is_expected(answer, {field.name!r}, {expected!r}, {more})\n"
-    return CheckRecord(label=f"The answer is right: {field.description or field.name}", source=source)
+    says = "is right" if expected is not None else "leaves out what is not to be told"
+    return CheckRecord(label=f"The answer {says}: {field.description or field.name}", source=source)
 
 
 def _field_schema(field: AnswerField) -> dict[str, Any]:

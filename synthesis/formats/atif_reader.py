@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from synthesis.errors import FormatError
+from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
 from synthesis.formats.atif_content import LeftOut, content_of, metrics_of, subagents_of
 from synthesis.formats.files import Entry, json_type, parse_entries
 from synthesis.formats.records import ForeignRun, ForeignStep
@@ -78,17 +79,25 @@ def run(entry: Entry) -> ForeignRun:
         reader.read(item, number, f"{place}.steps[{number - 1}]")
     steps = tuple(reader.steps)
     name = text_field(agent, "name", f"{place}.agent", required=True)[:NAME_CHARS]
-    said = [step.content for step in steps if step.kind == "message" and step.content.strip()]
     asked = [step.content for step in steps if step.kind == "user" and step.content.strip()]
     return ForeignRun(
         title=shorten(asked[0], TITLE_CHARS) if asked else f"A run of {shorten(name, TITLE_CHARS)}",
         policy=shorten(text_field(agent, "model_name", f"{place}.agent") or reader.model or name, NAME_CHARS),
         conversational=sum(step.kind == "user" for step in steps) > 1,
         steps=steps,
-        answer=said[-1] if said else "",
+        answer=_find_answer(steps),
         about=_about(raw, agent, version, name, reader, place),
         raw=raw,
     )
+
+
+def _find_answer(steps: Sequence[ForeignStep]) -> str:
+    """The answer that the agent submitted in the end, else its last words."""
+    last = next((step for step in reversed(steps) if step.kind in ("message", "call")), None)
+    if last is not None and last.tool == SUBMIT_ANSWER:
+        return answer_text(last.arguments)
+    said = (step.content for step in reversed(steps) if step.kind == "message" and step.content.strip())
+    return next(said, "")
 
 
 def _version(raw: dict[str, Any], place: str) -> str:

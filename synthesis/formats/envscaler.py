@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from synthesis.contracts import Frame, ToolKind, Withheld
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import read_expected, read_form, with_field_checks
+from synthesis.formats.criteria import read_criteria
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
@@ -211,6 +212,10 @@ def scenario(entry: Entry) -> TaskRecord:
     _checklist(raw, place)
     form = read_form(raw, place)
     expected, facts = read_expected(raw, form, place), read_facts(raw, place)
+    criteria = read_criteria(raw, form, expected, place)
+    own = tuple(_checks(raw, place))
+    if criteria and (own or facts):
+        raise FormatError(f"{place}.criteria", "a task has criteria or checks (`checklist_with_func`), not both")
     return TaskRecord(
         environment_key=environment_key,
         key=key,
@@ -220,7 +225,8 @@ def scenario(entry: Entry) -> TaskRecord:
         answer_form=form,
         expected_answer=expected,
         initial_state=state,
-        checks=with_fact_checks(with_field_checks(tuple(_checks(raw, place)), form, expected), facts),
+        checks=() if criteria else with_fact_checks(with_field_checks(own, form, expected), facts),
+        criteria=criteria,
         frame=_own_field(Frame, "frame", raw, place),
         withheld=_own_field(Withheld, "withheld", raw, place),
         raw=raw,

@@ -70,7 +70,7 @@ def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
     """A run in EnvScaler's shape, made of its steps; importing that gives the same steps. One that was lost before
-    its first step has none."""
+    its first step has none. A submitted answer stands in the conversation alone: no environment executed it."""
     opening = run.steps[0].content if run.steps else ""
     messages: list[dict[str, Any]] = []
     actions: list[dict[str, Any]] = [{"step": 0, "observation": opening}]
@@ -84,6 +84,8 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
             function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
             message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
             messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
+            if not step.executed:
+                continue
             observation = {"type": "tool", "content": step.recorded}
             action = {"name": step.tool, "arguments": step.arguments}
             actions.append({"step": len(actions), "action": action, "observation": observation})

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from synthesis.errors import FormatError
+from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import Failure, RunRecord, RunStep
 from synthesis.formats.transcript import (
@@ -146,7 +147,8 @@ def _joined(turns: list[Turn], actions: list[RecordedCall]) -> list[Turn]:
                 mine.append(call)
             elif wanted and wanted[0].tool == call.tool and wanted[0].arguments == call.arguments:
                 mine.append(wanted.pop(0))
-            elif call.tool == CHAT:
+            elif call.tool in (CHAT, SUBMIT_ANSWER):
+                call.executed = call.tool == CHAT
                 mine.append(call)
         if not turn.calls and wanted and wanted[0].problem and _wrote(turn, wanted[0]):
             mine.append(wanted.pop(0))
@@ -245,4 +247,5 @@ def _call_steps(call: RecordedCall, number: int, content: str, reasoning: str) -
         arguments=call.arguments,
         recorded=call.result,
         problem=call.problem,
+        executed=call.executed,
     )

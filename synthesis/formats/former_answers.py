@@ -148,7 +148,7 @@ def _read_part(
     if called is None or called.func.id not in _NAMES or len(called.args) < 2:  # type: ignore[attr-defined]
         return False
     helper, value = called.func.id, _literal(called.args[1])  # type: ignore[attr-defined]
-    more = {one.arg: _literal(one.value) for one in called.keywords}
+    more = {one.arg: _literal(one.value) for one in called.keywords if one.arg is not None}
     unit = _literal(called.args[2]) if helper == "says_number" and len(called.args) > 2 else more.get("unit")
     raw, expected = _declare(helper, value, unit, more)
     return bool(raw) and found.add({"name": _NAMES[helper], "description": label[:300], **raw}, expected)

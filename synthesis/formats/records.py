@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from synthesis.contracts import (
     DEFAULT_NOW,
@@ -53,6 +53,36 @@ class CheckRecord(Frozen):
     source: str
 
 
+Dimension = Literal["completeness", "schema", "tolerance", "fact"]
+"""What a criterion looks at. Code decides the first three over the answer form: whether the field was given, has its
+type, is within its tolerance of the expected value. A judge decides facts."""
+
+
+class Criterion(Frozen):
+    """One criterion of a rubric. `field` is the field of the answer form that code looks at; a fact has none."""
+
+    text: str = Field(min_length=1, max_length=2_000)
+    dimension: Dimension = "fact"
+    field: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, given: Any) -> Any:
+        """Read plain text, as records spell a fact."""
+        return {"text": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _whole(self) -> Criterion:
+        if (self.dimension == "fact") == bool(self.field):
+            raise ValueError("`field` names a field of the answer form for every dimension but `fact`")
+        return self
+
+    @property
+    def record(self) -> str | dict[str, str]:
+        """The criterion as records spell it: plain text for a fact."""
+        return self.text if self.dimension == "fact" else self.model_dump()
+
+
 class TaskRecord(Frozen):
     """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
@@ -71,7 +101,7 @@ class TaskRecord(Frozen):
     expected_answer: dict[str, Any] = Field(default_factory=dict)
     initial_state: State
     checks: tuple[CheckRecord, ...] = ()
-    criteria: tuple[str, ...] = ()
+    criteria: tuple[Criterion, ...] = ()
     score_rule: ScoreRule = "proportion"
     reference: Reference | None = None
     frame: Frame | None = None
@@ -83,8 +113,9 @@ class RunStep(Frozen):
     """One step of a recorded run. `recorded` is the observation text that the agent saw after a call.
 
     `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` says why what the agent wrote
-    is no call that can be read: it never reached the environment, and a replay leaves it out. `cut` is why an attempt
-    made here was broken off in that turn; no format of runs has it.
+    is no call that can be read: it never reached the environment, and a replay leaves it out. So it does with an answer
+    that was submitted, a call that is not `executed`. `cut` is why an attempt made here was broken off in that turn; no
+    format of runs has it.
     """
 
     kind: Literal["user", "message", "call"]
@@ -95,6 +126,7 @@ class RunStep(Frozen):
     arguments: dict[str, Any] = Field(default_factory=dict)
     recorded: str | None = None
     problem: str = ""
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
     cut: str = Field(default="", exclude=True)
 
 

@@ -32,6 +32,8 @@ class RecordedCall:
     result: str | None = None
     problem: str = ""
     """Why what the agent wrote cannot be read as a call at all; it never reached the environment then."""
+    executed: bool = True
+    """Whether it may have reached the environment: not an answer that was submitted."""
 
 
 @dataclass

@@ -44,12 +44,14 @@ async def attempted(
     """The attempt, verified. `ended` says why the caller gives the agent no further turn, or nothing: what was done by
     then is verified. Sampling is whoever's answers behind the agent's address.
 
-    Raises InputError: a conversation, and nobody plays the user; InfrastructureError: the attempt was lost, which is no
-    reward of 0.
+    Raises InputError: a conversation, and nobody plays the user, or a rubric, and nobody judges; InfrastructureError:
+    the attempt was lost, which is no reward of 0.
     """
     conversational = row.setting == "conversation"
     if conversational and user is None:
         raise InputError(f"The task {row.id} is a conversation: name the model that plays the user (harness.user).")
+    if row.task.asks_judge and judge is None:
+        raise InputError(f"The task {row.id} is judged by a rubric: name the model that judges (harness.judge).")
     setting = AttemptSetting(conversational=conversational, max_turns=limits.turns, deadline_s=limits.deadline_s)
     async with (
         connected(agent) as model,
@@ -71,8 +73,11 @@ def earned(attempt: Attempt) -> float:
 
 
 def untouched(sandbox: Sandbox, row: PortableTask) -> float:
-    """The reward of doing nothing. Raises ProgramError, StateError, InputError, InfrastructureError."""
+    """The reward of doing nothing. Raises ProgramError, StateError, InfrastructureError, InputError: its verifier is a
+    rubric, whose facts only a judge can decide."""
     task = row.task
+    if task.criteria:
+        raise InputError(f"The task {row.id} is judged by a rubric: attempt it with a judge (harness.judge).")
     with sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now) as episode:
         state = episode.state()
     return do_nothing(sandbox, task.checks, state, rule=task.rule, marks=task.marks).reward

@@ -17,7 +17,7 @@ from typing import Any, Literal
 import verifiers.v1 as vf
 from pydantic import SecretStr, model_validator
 
-from synthesis.contracts import Attempt
+from synthesis.contracts import Attempt, TrajectoryStep
 from synthesis.llm import AskedModel, Endpoint
 from synthesis.portable.attempt import Limits, attempted, earned, untouched
 from synthesis.portable.task_file import TaskFile
@@ -76,7 +76,7 @@ class EnvariumTask(vf.Task[EnvariumData, EnvariumState, vf.TaskConfig]):
         return {
             "solved": float(attempt.outcome == "solved"),
             "checks_passed": reward.passed / reward.total if reward is not None and reward.total else 0.0,
-            "calls": float(sum(step.kind == "call" for step in attempt.steps)),
+            "calls": float(sum(step.kind == "call" and not is_answer(step) for step in attempt.steps)),
             "program_error": float(attempt.outcome == "program_error"),
             "user_error": float(attempt.user_error),
         }
@@ -125,7 +125,7 @@ class EnvariumHarnessConfig(vf.HarnessConfig):
     user: AskedConfig = AskedConfig()
     """Plays the user, where a task is a conversation."""
     judge: AskedConfig = AskedConfig()
-    """Decides what a check cannot tell of an answer; without one that counts as not passed."""
+    """Decides the facts of a task that is judged by a rubric; without one such a task is refused."""
 
 
 class EnvariumHarness(vf.Harness[EnvariumHarnessConfig]):
@@ -190,6 +190,11 @@ class EnvariumEnv(vf.Env[EnvariumEnvConfig]):
 
     async def run(self, task: vf.Task, agents: vf.Agents) -> None:
         await agents.agent.run(task)
+
+
+def is_answer(step: TrajectoryStep) -> bool:
+    """Whether a step submitted the answer, which reaches no environment."""
+    return step.result is not None and not step.result.executed
 
 
 def _attempt_of(trace: vf.Trace) -> Attempt:

@@ -51,8 +51,9 @@ class AttemptFollower:
 
 @dataclass
 class Log:
-    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's;
-    `answer` is what checks look at: in a conversation all that the agent told the user, else its last words."""
+    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's; `answer` is
+    what checks look at: of a task with an answer form what was submitted, else in a conversation all that the agent
+    told the user, without one its last words."""
 
     plan: Plan
     follow: AttemptFollower
@@ -63,6 +64,14 @@ class Log:
     talk: list[Message] = field(default_factory=list)
     turns: list[Turn] = field(default_factory=list)
     answer: str = ""
+    last_turn: int = 0
+    submitted: bool = False
+    refused: int = 0
+    """So many times what should have been the answer did not fit the answer form."""
+    answer_cut: bool = False
+    """Whether the answer could not be read because its turn was broken off."""
+    talk_ended: bool = False
+    """Whether the user ended the conversation, and the agent was asked for the answer since."""
     ended_by: str = ""
     cut: str = ""
     """Why the last turn was broken off; empty where it is whole."""
@@ -75,6 +84,9 @@ class Log:
     held: int = 0
     started: bool = False
     """Whether who follows has been told of the start and of all steps before it."""
+
+    def __post_init__(self) -> None:
+        self.last_turn = self.plan.setting.turn_limit
 
     async def start(self, initial: State) -> None:
         """Tell who follows that the episode has begun, and of the steps that were made before."""

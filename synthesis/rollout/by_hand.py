@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 
-from synthesis.contracts import Message, PromptStyle, ReferenceCall, ToolCall, Turn
+from synthesis.contracts import ReferenceCall, Turn
+from synthesis.rollout.known_turns import give_answer, make_call
 from synthesis.rollout.policy import Conversation
 
 
 class ByHandPolicy:
-    """Makes `calls` after the first `before` turns, which another attempt made, and then says the answer."""
+    """Makes `calls` after the first `before` turns, which another attempt made, and then gives the answer: words, or
+    the object to submit, as JSON text, if the task has an answer form."""
 
     def __init__(self, name: str, calls: Sequence[ReferenceCall], answer: str, before: int = 0) -> None:
         self.name = name
@@ -19,23 +20,8 @@ class ByHandPolicy:
         self.before = before
 
     async def act(self, observation: Conversation) -> Turn:
+        """Raises PolicyError: the task has an answer form, and the answer is no JSON object."""
         number = observation.turn - 1 - self.before
         if number >= len(self.calls):
-            return Turn(message=Message(role="assistant", content=_said(observation.style, self.answer or "Done.")))
-        call = self.calls[number]
-        made = ToolCall(name=call.tool, arguments=dict(call.arguments))
-        return Turn(message=Message(role="assistant", content=_spelled(observation.style, call), tool_calls=(made,)))
-
-
-def _spelled(style: PromptStyle, call: ReferenceCall) -> str:
-    """The call in words, for styles in which calls stand in the words."""
-    if style == "react":
-        return f"Action: {call.tool}\nAction Input: {json.dumps(call.arguments, ensure_ascii=False)}"
-    if style == "call":
-        given = ", ".join(f"{name}={value!r}" for name, value in call.arguments.items())
-        return f"[{call.tool}({given})]"
-    return ""
-
-
-def _said(style: PromptStyle, answer: str) -> str:
-    return f"Answer: {answer}" if style == "react" else answer
+            return Turn(message=give_answer(observation, self.answer))
+        return Turn(message=make_call(observation.style, self.calls[number]))

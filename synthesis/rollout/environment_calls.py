@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from synthesis.contracts import CallResult, Mark, Reward, State
+from synthesis.contracts import CallResult, Reward, State
 from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import CountedModel
@@ -19,9 +20,9 @@ from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Episode, apply_patch, decode_state, state_hash
-from synthesis.verifiers.checks import marks, score_checks
-from synthesis.verifiers.doubts import Decision, decided
-from synthesis.verifiers.rubric import rubric_case
+from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.rubric import RubricCase, judge_prompts, score_rubric
+from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
 
 SPELLED_CHARS = 300
 """So much of a call is told in the note of an attempt that its program ended."""
@@ -37,6 +38,15 @@ class SeenResult:
     result: CallResult
     text: str
     size: int
+
+
+@dataclass(frozen=True)
+class VerifiedEnd:
+    """The hash of an attempt's final state, what it earns, and the prompts used for that with their SHA-256."""
+
+    digest: str
+    reward: Reward
+    prompts: dict[str, str] = field(default_factory=dict)
 
 
 def spelled_call(tool: str, arguments: dict[str, Any]) -> str:
@@ -68,6 +78,7 @@ class AttemptEpisode:
         self._lock = threading.Lock()
         self._now: State = {}
         self._made = ""
+        self._calls: list[str] = []
         self._since: float | None = None
 
     def busy_s(self) -> float:
@@ -88,7 +99,10 @@ class AttemptEpisode:
         self._made = spelled_call(tool, arguments)
         self._since = time.perf_counter()
         try:
-            return self._seen(await self._alive().call_from_loop(tool, arguments, self._finish))
+            result = await self._alive().call_from_loop(tool, arguments, self._finish)
+            if self.plan.task.criteria:
+                self._calls.append(spell_call(tool, arguments, result))
+            return self._seen(result)
         except ProgramEnded as error:
             what = error.detail or "its process ended"
             raise ProgramEnded(error.reason, f"in {self._made}: {what}") from error
@@ -107,27 +121,33 @@ class AttemptEpisode:
         """The hash of the state after the last call."""
         return state_hash(self._now)
 
-    async def verify(self, answer: str) -> tuple[str, Decision]:
-        """(hash of the final state, what it earns). Ends the episode first: checks run in processes of their own.
+    async def verify(self, answer: str) -> VerifiedEnd:
+        """Return what the end earns. Ends the episode first: checks run in processes of their own.
 
         Raises ProgramError (the state cannot be read), InputError (no checks), InfrastructureError, LLMError among
-        them: a check could not tell, and the judge could not be asked.
+        them: the judge of a rubric could not be asked, or gave no usable verdict.
         """
-        task, judge = self.plan.task, self.judge
 
-        def judged() -> tuple[State, str, Reward, Sequence[Mark] | None]:
+        def score() -> tuple[State, str, Reward | None]:
             final, digest = self._timed(self._final)
-            return final, digest, *self._score(final, answer)
+            return final, digest, None if self.plan.task.criteria else self._score(final, answer)
 
         # In one go: between two turns of a thread an attempt would wait behind others that begin.
-        (final, digest, reward, known), _ = await self._in_thread(judged)
-        if judge is None or not reward.doubts:
-            return digest, Decision(reward)
-        asked = time.perf_counter()
-        case = rubric_case(task.instruction, self.initial, final, answer)
+        (final, digest, reward), _ = await self._in_thread(score)
+        if reward is not None:
+            return VerifiedEnd(digest, reward)
+        reward = await self._ask_judge(final, answer)
+        return VerifiedEnd(digest, reward, judge_prompts(reward))
+
+    async def _ask_judge(self, final: State, answer: str) -> Reward:
+        """Return what a rubric gives. Raises InputError and LLMError."""
+        task, asked = self.plan.task, time.perf_counter()
+        assert task.rubric is not None
+        evidence = gather_evidence(self._calls, self.initial, final, answer, is_data=bool(task.answer_form))
+        case = RubricCase(instruction=task.instruction, evidence=evidence, answer=answer)
         try:
-            with self.deadline.generation(judge):
-                return digest, await decided(judge, task.checks, reward, known, case)
+            with self.deadline.generation(self.judge) if self.judge is not None else contextlib.nullcontext():
+                return await score_rubric(self.judge, task.rubric, case)
         finally:
             self.verification_s += time.perf_counter() - asked
 
@@ -172,15 +192,12 @@ class AttemptEpisode:
         episode.close()
         return final, state_hash(final)
 
-    def _score(self, final: State, answer: str) -> tuple[Reward, Sequence[Mark] | None]:
-        """What the final state earns, and the marks that it was judged by."""
+    def _score(self, final: State, answer: str) -> Reward:
+        """What the checks give for the final state."""
         task, started = self.plan.task, time.perf_counter()
         try:
-            known: Sequence[Mark] | None = task.marks
-            if known is None and task.rule == "goals":
-                known = marks(self.verdicts, task.checks, self.initial)
             given = (self.verdicts, task.checks, self.initial, final)
-            return score_checks(*given, answer=answer, rule=task.rule, marks=known, frame=task.frame), known
+            return score_checks(*given, answer=answer, rule=task.rule, marks=task.marks, frame=task.frame)
         finally:
             self.verification_s += time.perf_counter() - started
 

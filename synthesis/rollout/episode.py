@@ -32,8 +32,17 @@ from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.policy import Conversation, PolicyError
 from synthesis.rollout.shared_verdicts import SharedVerdicts
+from synthesis.rollout.submission import (
+    BEHIND,
+    end_submission,
+    end_talk,
+    is_answer_due,
+    is_over,
+    is_submission,
+    submit_words,
+    take_submission,
+)
 from synthesis.rollout.user import STOP, UserFault
-from synthesis.verifiers.doubts import doubt_words
 
 CUT = ("length", REPETITION)
 """Ends of a reply by which a turn is not whole."""
@@ -117,10 +126,9 @@ def _last_call(log: Log) -> str:
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
     with _losses():
-        digest, decision = await episode.verify(log.answer)
-    log.prompts |= decision.prompts
-    log.note = " ".join(part for part in (log.note, doubt_words(decision.reward)) if part)
-    return digest, decision.reward
+        end = await episode.verify(log.answer)
+    log.prompts |= end.prompts
+    return end.digest, end.reward
 
 
 async def _played(log: Log, episode: AttemptEpisode) -> Ending:
@@ -152,7 +160,8 @@ async def _act(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None])
     setting, fork = log.plan.setting, log.plan.fork
     await _open(log)
     unusable = 0
-    for log.turn in range(1, setting.turn_limit + 1):
+    while log.turn < log.last_turn:
+        log.turn += 1
         if fork is not None and log.turn == len(fork.turns) + 1:
             await beginning
             fork.require_state(len(log.steps), episode.state_hash())
@@ -167,13 +176,17 @@ async def _act(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None])
         await beginning
         if message.tool_calls:
             unusable = 0 if await _carry_out(log, episode, message) else unusable + 1
-        elif words := styles.said(setting.prompt_style, message, log.plan.task.program.tools):
+        elif words := styles.said(setting.prompt_style, message, log.plan.task.offered_tools):
             unusable = 0
-            if ending := await _say(log, message, words):
+            if is_answer_due(log, words):
+                await submit_words(log, message, words)
+            elif ending := await _say(log, message, words):
                 return ending
         else:
             unusable += 1
             await _nudge(log, message)
+        if ending := end_submission(log):
+            return ending
         if unusable >= setting.max_unusable:
             log.note = f"{unusable} turns in a row held nothing that could be used."
             return "unusable"
@@ -189,7 +202,7 @@ async def _open(log: Log) -> None:
     plan, setting = log.plan, log.plan.setting
     task = plan.task
     system, used = styles.system_message(
-        setting.prompt_style, setting.conversational, task.documentation, task.program.tools
+        setting.prompt_style, setting.conversational, task.documentation, task.program.tools, task.answer_form
     )
     log.prompts |= hashes(*used)
     log.messages.append(system)
@@ -211,10 +224,11 @@ async def _move(log: Log) -> Message:
         return again
     seen = Conversation(
         messages=tuple(log.messages),
-        tools=plan.task.program.tools,
+        tools=plan.task.offered_tools,
         style=plan.setting.prompt_style,
         conversational=plan.setting.conversational,
         turn=log.turn,
+        answer_form=plan.task.answer_form,
     )
     try:
         with _losses(), log.deadline.generation(plan.policy):
@@ -238,7 +252,7 @@ async def _move(log: Log) -> Message:
 
 async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> bool:
     """Execute a turn's calls in their order. False when none of them could be one."""
-    setting, tools = log.plan.setting, log.plan.task.program.tools
+    setting, tools = log.plan.setting, log.plan.task.offered_tools
     names = {tool.name for tool in tools}
     words = styles.said(setting.prompt_style, message, tools)
     read: list[str] = []
@@ -247,6 +261,9 @@ async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> boo
         problem = call.error
         if number >= setting.max_calls_a_turn:
             problem = f"not carried out: at most {setting.max_calls_a_turn} calls in one turn"
+        elif is_over(log):
+            problem = BEHIND
+        submits = is_submission(log, call) and problem == call.error
         made = TrajectoryStep(
             kind="call",
             turn=log.turn,
@@ -256,12 +273,16 @@ async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> boo
             arguments={UNPARSED: call.raw} if call.error else call.arguments,
         )
         try:
-            result, text = await _execute(log, episode, call, problem)
+            if submits:
+                result = take_submission(log, call.arguments, problem)
+                text = observation(result)
+            else:
+                result, text = await _execute(log, episode, call, problem)
         except _Lost as lost:
             if lost.ending == "program_ended":
                 await log.add(made.model_copy(update={"result": _ended(lost), "observation": str(lost)}))
             raise
-        usable = usable or (not problem and call.name in names)
+        usable = usable or submits or (not problem and call.name in names)
         shown = bounded(text, setting.observation_chars)
         read.append(shown)
         await log.add(made.model_copy(update={"result": result, "observation": shown}))
@@ -292,10 +313,11 @@ async def _say(log: Log, message: Message, words: str) -> Ending | None:
     """Plain words: the answer that ends a task, or what the user hears."""
     conversational = log.plan.setting.conversational
     log.talk.append(Message(role="assistant", content=words))
-    log.answer = told_user([one.content for one in log.talk if one.role == "assistant"], conversational)
+    if not log.plan.task.answer_form:
+        log.answer = told_user([one.content for one in log.talk if one.role == "assistant"], conversational)
     await log.add(TrajectoryStep(kind="message", turn=log.turn, content=words, reasoning=message.reasoning))
     ending: Ending = "user_stopped" if conversational else "answered"
-    if conversational and not await _hear(log):
+    if conversational and (not await _hear(log) or log.talk_ended):
         return None
     if not log.cut:
         return ending
@@ -320,7 +342,9 @@ async def _hear(log: Log) -> bool:
         log.user_s += time.perf_counter() - started
     log.user_usage += reply.usage
     shown = "\n".join(part for part in (reply.content, STOP if reply.stopped else "") if part)
-    await log.add(TrajectoryStep(kind="user", turn=log.turn, content=shown, reasoning=reply.reasoning))
+    asked = end_talk(log) if reply.stopped and log.plan.task.answer_form else ""
+    step = TrajectoryStep(kind="user", turn=log.turn, content=shown, reasoning=reply.reasoning, observation=asked)
+    await log.add(step)
     if not reply.stopped:
         heard = Message(role="user", content=reply.content)
         log.talk.append(heard)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from pydantic import Field
 
@@ -18,13 +20,19 @@ from synthesis.contracts import (
     PromptStyle,
     ScoreRule,
     State,
+    Tool,
     Validation,
 )
 from synthesis.errors import InputError
+from synthesis.formats.answer_form import answer_tool, require_answer_tool
+from synthesis.formats.criteria import asks_judge
+from synthesis.formats.records import Criterion
 from synthesis.llm import ChatModel
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
+from synthesis.verifiers.checks import verifier_hash
+from synthesis.verifiers.rubric import NO_JUDGE, Rubric, rubric_hash
 
 TURNS = 30
 CONVERSATION_TURNS = 40
@@ -33,8 +41,9 @@ CONVERSATION_TURNS = 40
 
 class RolloutTask(Frozen):
     """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
-    environment. With an `answer_form` the agent submits its fields by a terminal tool. `key` is the caller's name
-    for it and comes back in each attempt."""
+    environment. With an `answer_form` the agent submits its fields by a terminal tool. With `criteria` its verifier is
+    a rubric, and there are no checks; `expected_answer` is what code compares fields with for it. `key` is the caller's
+    name for it and comes back in each attempt."""
 
     key: str
     program: Program
@@ -42,12 +51,44 @@ class RolloutTask(Frozen):
     instruction: str
     answer_form: tuple[AnswerField, ...] = ()
     documentation: str = ""
-    checks: tuple[str, ...]
+    checks: tuple[str, ...] = ()
     marks: tuple[Mark, ...] | None = None
     rule: ScoreRule = "goals"
     frame: Frame | None = None
+    criteria: tuple[Criterion, ...] = ()
+    expected_answer: dict[str, Any] = Field(default_factory=dict)
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
+
+    @property
+    def offered_tools(self) -> tuple[Tool, ...]:
+        """The tools that the agent may call: the environment's, and behind them the one that submits the answer."""
+        return (*self.program.tools, _answer_tool(self.answer_form)) if self.answer_form else self.program.tools
+
+    @property
+    def rubric(self) -> Rubric | None:
+        """The verifier of a task that has no checks but criteria."""
+        if not self.criteria:
+            return None
+        return Rubric(criteria=self.criteria, answer_form=self.answer_form, expected_answer=self.expected_answer)
+
+    @property
+    def asks_judge(self) -> bool:
+        """Whether a judge has to decide what an attempt earns."""
+        return asks_judge(self.criteria)
+
+    @property
+    def verifier_hash(self) -> str:
+        """What scores name the verifier by."""
+        if self.rubric is not None:
+            return rubric_hash(self.rubric)
+        return verifier_hash(self.checks, self.rule, self.frame)
+
+
+@functools.lru_cache(maxsize=1_024)
+def _answer_tool(form: tuple[AnswerField, ...]) -> Tool:
+    """One object for each form: what is made of the tools of many attempts can be shared."""
+    return answer_tool(form)
 
 
 class AttemptSetting(Frozen):
@@ -80,8 +121,8 @@ class AttemptSetting(Frozen):
 class Plan:
     """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart.
 
-    A `judge` decides where a check cannot tell what the answer says; without one the check stays uncertain. With a
-    `fork` the first turns are another attempt's, made again; they count among the attempt's turns.
+    A `judge` decides the facts of a rubric, which cannot be attempted without one. With a `fork` the first turns are
+    another attempt's, made again; they count among the attempt's turns.
     """
 
     task: RolloutTask
@@ -95,6 +136,9 @@ class Plan:
     def __post_init__(self) -> None:
         if self.setting.conversational and self.user is None:
             raise InputError("A conversation needs a simulated user; name the model that plays it.")
+        require_answer_tool(self.task.answer_form, (tool.name for tool in self.task.program.tools))
+        if self.task.asks_judge and self.judge is None:
+            raise InputError(NO_JUDGE)
 
 
 def documentation(introduction: str, rules: Sequence[str]) -> str:

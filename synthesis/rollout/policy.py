@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from synthesis.contracts import Message, PromptStyle, Tool, Turn
+from synthesis.contracts import AnswerField, Message, PromptStyle, Tool, Turn
 from synthesis.errors import EnvariumError
 
 
@@ -14,7 +14,8 @@ class Conversation:
     """All that a policy may know: never the state, never the checks.
 
     `messages` begins with the system message; in a conversation the user's first message follows, else the task.
-    `turn` numbers the move that is asked for, from 1. One attempt's policy object may serve many attempts at once:
+    `tools` are all that may be called; with an `answer_form` the last one submits the answer. `turn` numbers the move
+    that is asked for, from 1. One attempt's policy object may serve many attempts at once:
     what it needs to remember stands in here.
     """
 
@@ -23,6 +24,7 @@ class Conversation:
     style: PromptStyle = "tools"
     conversational: bool = False
     turn: int = 1
+    answer_form: tuple[AnswerField, ...] = ()
 
 
 class Policy(Protocol):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from synthesis.contracts import Message, Tool, ToolCall, Turn
+from synthesis.contracts import DEFAULT_NOW, AnswerField, Message, Tool, ToolCall, Turn
+from synthesis.formats.answer_form import SUBMIT_ANSWER
+from synthesis.rollout.known_turns import submit_answer
 from synthesis.rollout.policy import Conversation
 from synthesis.runtime import validate_arguments
 from synthesis.syntax import UNREADABLE, literal
@@ -21,8 +23,9 @@ _WORD = re.compile(r"\b[A-Z][a-z]{2,}\b")
 
 
 class RandomPolicy:
-    """Makes `calls` random calls, one a turn, then says so. Arguments fit the tools' schemas; ids, dates and names
-    are drawn from what it has seen. The same seed and conversation give the same call."""
+    """Makes `calls` random calls, one a turn, then says so, or submits values that fit the answer form. Arguments fit
+    the tools' schemas; ids, dates and names are drawn from what it has seen. The same seed and conversation give the
+    same call."""
 
     def __init__(self, *, seed: int, calls: int = 10) -> None:
         self.seed = seed
@@ -30,10 +33,15 @@ class RandomPolicy:
         self.name = "random calls"
 
     async def act(self, observation: Conversation) -> Turn:
-        if observation.turn > self.calls or not observation.tools:
-            return Turn(message=Message(role="assistant", content="Nothing more to try."))
         chance = random.Random(f"random {self.seed} {observation.turn}")
-        call = _valid_call(observation.tools, SeenValues(observation.messages), chance)
+        form, seen = observation.answer_form, SeenValues(observation.messages)
+        tools = tuple(tool for tool in observation.tools if not form or tool.name != SUBMIT_ANSWER)
+        ends = observation.turn > self.calls or not tools
+        if ends and form:
+            return Turn(message=submit_answer(observation.style, _valid_answer(form, seen, chance)))
+        if ends:
+            return Turn(message=Message(role="assistant", content="Nothing more to try."))
+        call = _valid_call(tools, seen, chance)
         if call is None:
             return Turn(message=Message(role="assistant", content="No call fits any tool's schema."))
         return Turn(message=Message(role="assistant", tool_calls=(call,)))
@@ -46,6 +54,27 @@ def _valid_call(tools: tuple[Tool, ...], seen: SeenValues, chance: random.Random
         if validate_arguments(arguments, tool.parameters) is None:
             return ToolCall(name=tool.name, arguments=arguments)
     return None
+
+
+def _valid_answer(form: Sequence[AnswerField], seen: SeenValues, chance: random.Random) -> dict[str, Any]:
+    return {field.name: _field_value(field, seen, chance) for field in form if field.required}
+
+
+def _field_value(field: AnswerField, seen: SeenValues, chance: random.Random) -> Any:
+    """A value of the field's type."""
+    if field.items is not None:
+        return [_field_value(field.items, seen, chance) for _ in range(chance.randint(0, 3))]
+    if field.fields:
+        return _valid_answer(field.fields, seen, chance)
+    if field.type in ("number", "money", "duration"):
+        return _number({}, "integer", seen, chance, field.name)
+    if field.type == "date":
+        return chance.choice(seen.dates or [DEFAULT_NOW[:10]])
+    if field.type == "time":
+        return f"{chance.randrange(24):02}:{chance.randrange(60):02}"
+    if field.type == "boolean":
+        return chance.random() < 0.5
+    return chance.choice(field.choices) if field.choices else _text({}, seen, chance, field.name)
 
 
 class SeenValues:

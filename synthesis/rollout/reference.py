@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from synthesis.contracts import Message, Reference, ToolCall, Turn
+from synthesis.rollout.known_turns import give_answer
 from synthesis.rollout.policy import Conversation
 
 
 class ReferencePolicy:
-    """Makes a reference's calls, `calls_a_turn` at a time, and then says its answer."""
+    """Makes a reference's calls, `calls_a_turn` at a time, and then gives its answer."""
 
     name = "reference"
 
@@ -19,6 +20,6 @@ class ReferencePolicy:
         start = (observation.turn - 1) * self.calls_a_turn
         due = self.reference.calls[start : start + self.calls_a_turn]
         if not due:
-            return Turn(message=Message(role="assistant", content=self.reference.answer or "Done."))
+            return Turn(message=give_answer(observation, self.reference.answer))
         calls = tuple(ToolCall(name=call.tool, arguments=dict(call.arguments)) for call in due)
         return Turn(message=Message(role="assistant", tool_calls=calls))

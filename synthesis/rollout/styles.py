@@ -6,7 +6,8 @@ import json
 import re
 from collections.abc import Sequence
 
-from synthesis.contracts import Message, PromptStyle, Tool, ToolCall
+from synthesis.contracts import AnswerField, Message, PromptStyle, Tool, ToolCall
+from synthesis.formats.answer_form import describe_fields
 from synthesis.llm.wire import read_arguments
 from synthesis.prompts import Prompt, prompt
 from synthesis.rollout.calls import MOST_CALLS, read_calls
@@ -22,13 +23,33 @@ _FENCE = re.compile(r"\A```[\w-]*\n(.*?)\n?```\s*\Z", re.DOTALL)
 
 
 def system_message(
-    style: PromptStyle, conversational: bool, documentation: str, tools: Sequence[Tool]
+    style: PromptStyle,
+    conversational: bool,
+    documentation: str,
+    tools: Sequence[Tool],
+    form: Sequence[AnswerField] = (),
 ) -> tuple[Message, tuple[Prompt, ...]]:
-    """What an agent is told first, and the prompts it was made from."""
+    """What an agent is told first, and the prompts it was made from. `tools` are the environment's alone."""
     role = prompt("agent", "conversation" if conversational else "task")
     manner = prompt("agent", style)
     calling = manner.render() if style == "tools" else manner.render(tools=_listed(tools))
-    return Message(role="system", content=role.render(documentation=documentation, calling=calling)), (role, manner)
+    ending, used = _describe_ending(style, conversational, form)
+    content = role.render(documentation=documentation, calling=calling, ending=ending)
+    return Message(role="system", content=content), (role, manner, *used)
+
+
+def _describe_ending(
+    style: PromptStyle, conversational: bool, form: Sequence[AnswerField]
+) -> tuple[str, tuple[Prompt, ...]]:
+    """How the agent brings the task to its end, and the prompts that say so."""
+    if not form:
+        words = prompt("agent", "end_task")
+        return ("", ()) if conversational else (words.render(), (words,))
+    known = prompt(
+        "agent", f"end_{'talk' if conversational else 'task'}_by_{'call' if style == 'tools' else 'message'}"
+    )
+    told = known.render() if style == "tools" else known.render(fields=describe_fields(form))
+    return f" {told}" if conversational else told, (known,)
 
 
 def _listed(tools: Sequence[Tool]) -> str:

@@ -6,7 +6,7 @@
 | `plan.json` | introduction, records, rules, time, operations; one that is `added` comes when asked what is missing |
 | `program.py` | the whole program; cut at its public methods |
 | `states.json` | `scenario-N`: name and initial state |
-| `tasks.json` | `scenario-N/task-M`: title, instruction, and the form of the answer where it has one |
+| `tasks.json` | `scenario-N/task-M`: title, instruction, answer form and expected answer |
 | `checks.py` | a class a task, a function a check; its docstring is the item of the checklist |
 | `planted.json`, `planted/` | faults, and the replies that carry them |
 """

@@ -1,153 +1,193 @@
-"""Audits of drafted tasks (ours): a red one goes back to the author once, with what the audit found, and no further."""
+"""Audits of drafted tasks (ours): one that is red, or that nobody solved, goes back to the author once, with what was
+found, and no further."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.contracts import SOLVED_AT
+from synthesis.contracts import SOLVED_AT, AnswerField, Reference, ReferenceCall
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
+from synthesis.formats.answer_form import without_field_checks
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
-from synthesis.prompts import fenced, prompt
-from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
-from synthesis.tasks.answer_judge import audit_judge
-from synthesis.tasks.check_view import all_helpers
-from synthesis.tasks.checklist import MOST
+from synthesis.tasks.author_form import open_fields, require_form
+from synthesis.tasks.check_source import fields_read
 from synthesis.tasks.checks import judge, settle
-from synthesis.tasks.minimal_reference import earned, minimal_reference
-from synthesis.tasks.reference_search import solved
-from synthesis.tasks.repair_form import read_repair
+from synthesis.tasks.known_ways import KnownWays, describe_call, examine_ways, solved_attempts
+from synthesis.tasks.minimal_reference import earned
+from synthesis.tasks.reference_search import find_other_ways, solved
+from synthesis.tasks.repair_form import RepairReply, read_repair
+from synthesis.tasks.repair_prompt import FAULT_CHARS, repair_words, serious_faults
 from synthesis.tasks.solver_runs import judged_again
 from synthesis.tasks.task_context import Unfit, World, world_of
 from synthesis.tasks.task_frame import allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
+from synthesis.verifiers.audit_report import TaskAudit, state_of
 from synthesis.verifiers.call_sequences import AT_ONCE
 
-TOLD = 20
-"""So many faults are told to the author, and kept with a rejection."""
-FAULT_CHARS = 1_600
-"""A fault names what was changed and what it was before, each in `SIDE_CHARS` at most."""
+
+@dataclass(frozen=True)
+class Repair:
+    """A task as its author repaired it, and the calls that the author says were not asked for."""
+
+    task: TaskDraft
+    not_asked: tuple[ReferenceCall, ...] = ()
+
+
+@dataclass
+class RepairReader:
+    """Reads the author's replies, try by try: `notes` are on the checks of the last one."""
+
+    kit: Kit
+    world: World
+    task: TaskDraft
+    ways: KnownWays
+    told: dict[int, set[str]] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    async def check(self, source: str) -> None:
+        """Raises InputError, Unfit among them, with what the author is told."""
+        reply = read_repair(source)
+        self.notes.clear()
+        allowances(reply.free or (), self.world.start)
+        wrong = [number for number in reply.not_asked if not 1 <= number <= len(self.ways.calls)]
+        if wrong:
+            raise Unfit("red_audit", f"NOT_ASKED: there is no call {wrong[0]}")
+        form, expected = self.form_after(reply)
+        require_form(form, expected, "the repair")
+        names = [item.name for item in form]
+        for index, condition in enumerate(reply.checks):
+            look = judge(self.kit, self.world, self.told.setdefault(index, set()), names)
+            try:
+                note = await look(condition.source)
+            except InputError as error:
+                raise Unfit("red_audit", f"check {index + 1} ({condition.label}): {error}") from error
+            self.notes += [f"Check {index + 1} ({condition.label}) {note}"] if note else []
+        read = {name for condition in reply.checks for name in fields_read(condition.source)}
+        for item in open_fields(form, expected):
+            if item.name not in read:
+                message = f"no function reads the field `{item.name}` of the answer, which has no expected value"
+                raise Unfit("red_audit", message)
+
+    def form_after(self, reply: RepairReply) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
+        """The answer form and the expected values as they are after a repair."""
+        form = self.task.answer_form if reply.answer_form is None else reply.answer_form
+        return form, self.task.expected_answer if reply.expected_answer is None else reply.expected_answer
 
 
 async def audit(
     kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft
 ) -> tuple[TaskDraft, TaskAudit]:
-    """The task, repaired once where its audit was red, and its audit: green, or incomplete without a reference. Of a
+    """The task, repaired once if its audit was red or nobody solved it, and its audit: green, or not decided. Of a
     repaired task all runs are with it, as it judges them now; else they stay where they were made.
 
     Raises Rejected (`red_audit`, `no_goal_check`, `cannot_be_audited`) and what `Kit.ask` and `solve` raise.
     """
     world = await world_of(kit, record, scenario)
-    report = await _audited(kit, world, task)
-    if report.state != "red":
+    report, ways = await _audited(kit, world, task)
+    unsolved = report.state == "unproven" and bool(task.runs)
+    if report.state != "red" and not unsolved:
         return task.model_copy(update={"runs": ()}), report
-    mended = await _solved_again(kit, world, await _repaired(kit, world, task, report))
-    after = await _audited(kit, world, mended)
+    try:
+        repair = await _repaired(kit, world, task, report, ways)
+    except Unfit as error:
+        if report.state == "red":
+            raise _red(f"The author could not repair it ({error})", report) from error
+        return task.model_copy(update={"runs": ()}), report
+    if report.state != "red" and _is_unchanged(task, repair.task):
+        return task.model_copy(update={"runs": ()}), report
+    mended = await _solved_again(kit, world, repair)
+    runs = {run.ordinal: run for run in (*task.runs, *mended.runs)}
+    mended = mended.model_copy(update={"runs": tuple(runs.values())})
+    after, _ = await _audited(kit, world, mended, repair.not_asked)
     if after.state == "red":
         raise _red("The audit is still red after one repair", after)
-    runs = {run.ordinal: run for run in (*task.runs, *mended.runs)}
-    return mended.model_copy(update={"runs": await judged_again(kit, world, mended, runs.values())}), after
+    return mended.model_copy(update={"runs": await judged_again(kit, world, mended, mended.runs)}), after
 
 
-async def _audited(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
+async def _audited(
+    kit: Kit, world: World, task: TaskDraft, not_asked: Collection[ReferenceCall] = ()
+) -> tuple[TaskAudit, KnownWays]:
+    """The audit with what the known ways show, which is told first."""
     try:
         subject = world.subject(task, task.reference)
-        return await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE, audit_judge(kit, task))
+        report = await kit.run(audit_task, kit.sandbox, subject, kit.check_stop, AT_ONCE)
+        ways = await examine_ways(kit, world, task, not_asked)
     except (InputError, ProgramError, StateError) as error:
         raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
+    faults = (*ways.faults, *report.faults)
+    return report.model_copy(update={"faults": faults, "state": state_of(faults)}), ways
 
 
-async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit) -> TaskDraft:
-    """The task with the checklist and checks that the author makes of the audit's faults."""
-    words = prompt("tasks", "repair").render(
-        about=prompt_text.about(world.record),
-        tools=prompt_text.tools(world.record),
-        state=world.shown,
-        task=fenced("task", task.instruction),
-        frame=fenced("frame", _frame(task)),
-        checks=fenced("checks", "\n\n".join(f"# {condition.label}\n{condition.source}" for condition in task.checks)),
-        reference=fenced("reference", _solution(task)),
-        faults=fenced("faults", "\n".join(f"- {fault.message[:FAULT_CHARS]}" for fault in _serious(report))),
-        whose=_whose(report),
-        guards=prompt("tasks", f"guards_{task.rule}").render(),
-        most=str(MOST),
-        helpers=all_helpers(bool(task.answer_form)),
-    )
-    told: dict[int, set[str]] = {}
-    notes: list[str] = []
-
-    async def check(source: str) -> None:
-        reply = read_repair(source)
-        notes.clear()
-        allowances(reply.free or (), world.start)
-        for index, condition in enumerate(reply.checks):
-            try:
-                note = await judge(kit, world, told.setdefault(index, set()))(condition.source)
-            except InputError as error:
-                raise Unfit("red_audit", f"check {index + 1} ({condition.label}): {error}") from error
-            notes.extend([f"Check {index + 1} ({condition.label}) {note}"] if note else [])
-
+async def _repaired(kit: Kit, world: World, task: TaskDraft, report: TaskAudit, ways: KnownWays) -> Repair:
+    """The task with what its author makes of the faults. Raises Unfit if the replies stayed unfit."""
+    reader = RepairReader(kit, world, task, ways)
     try:
-        reply = read_repair(await kit.ask_code("author", "repair_task", words, check))
+        reply = read_repair(
+            await kit.ask_code("author", "repair_task", repair_words(world, task, report), reader.check)
+        )
     except MalformedReply as error:
-        if not isinstance(error.__cause__, Unfit):
-            raise
-        raise _red(f"The author could not repair it ({error.__cause__})", report) from error
+        if isinstance(error.__cause__, Unfit):
+            raise error.__cause__ from error
+        raise
     given = [CheckRecord(label=condition.label, source=condition.source) for condition in reply.checks]
-    free = task.free if reply.free is None else allowances(reply.free, world.start)
+    form, expected = reader.form_after(reply)
+    not_asked = tuple(ways.calls[number - 1] for number in sorted(set(reply.not_asked)))
+    notes = [f"The author says that this was not asked for: {describe_call(call)}." for call in not_asked]
     fresh = {
+        "answer_form": form,
+        "expected_answer": expected,
         "checklist": tuple(condition.label for condition in reply.checks),
-        "free": free,
-        "notes": tuple(notes),
+        "free": task.free if reply.free is None else allowances(reply.free, world.start),
+        "notes": (*reader.notes, *notes),
     }
-    return await settle(kit, world, task.model_copy(update=fresh), given)
+    return Repair(await settle(kit, world, task.model_copy(update=fresh), given), not_asked)
 
 
-async def _solved_again(kit: Kit, world: World, task: TaskDraft) -> TaskDraft:
-    """The task with a reference for its new checks: the old one if it still earns all, else a run old or new."""
+def _is_unchanged(before: TaskDraft, after: TaskDraft) -> bool:
+    """Whether a repair left all by which a task is judged as it was."""
+    own = [without_field_checks(task.checks, task.answer_form, task.expected_answer) for task in (before, after)]
+    sources = [[check.source.strip() for check in checks] for checks in own]
+    kept = ("answer_form", "expected_answer", "free")
+    return sources[0] == sources[1] and all(getattr(before, name) == getattr(after, name) for name in kept)
+
+
+async def _solved_again(kit: Kit, world: World, repair: Repair) -> TaskDraft:
+    """The task with a reference for its new checks: the old one if it still earns all, else a run old or new; without
+    what was not asked for."""
+    task = repair.task
     if task.reference is not None:
-        subject = unframed(world, task, None)
-        _, reward = await kit.run(earned, kit.sandbox, subject, world.start, task.reference)
-        if reward >= SOLVED_AT:
-            shorter = await kit.run(minimal_reference, kit.sandbox, subject, world.start, task.reference)
-            return await framed(kit, world, task.model_copy(update={"reference": shorter}))
+        known = await _with_reference(kit, world, task, task.reference, repair.not_asked)
+        if known is not None:
+            return known
     again = await solved(kit, world, task)
-    return again if again.reference else await solved(kit, world, task, first=kit.settings.solver_runs)
+    if again.reference is None:
+        again = await solved(kit, world, task, first=kit.settings.solver_runs)
+    if again.reference is None or not repair.not_asked:
+        return again
+    plain = again.model_copy(update={"notes": task.notes})
+    return await _with_reference(kit, world, plain, again.reference, repair.not_asked) or again
+
+
+async def _with_reference(
+    kit: Kit, world: World, task: TaskDraft, reference: Reference, not_asked: Collection[ReferenceCall]
+) -> TaskDraft | None:
+    """The task with the reference, if it can be without what was not asked for, and its frame; None if it does not earn
+    all."""
+    subject = unframed(world, task, None)
+    asked = tuple(call for call in reference.calls if call not in not_asked)
+    for tried in (reference.model_copy(update={"calls": asked}), reference):
+        if (await kit.run(earned, kit.sandbox, subject, world.start, tried))[1] >= SOLVED_AT:
+            others = find_other_ways(await solved_attempts(kit, world, task), tried, not_asked)
+            return await framed(kit, world, task.model_copy(update={"reference": tried}), others)
+    return None
 
 
 def _red(what: str, report: TaskAudit) -> Rejected:
-    serious = _serious(report)
+    serious = serious_faults(report)
     kinds = ", ".join(dict.fromkeys(fault.kind for fault in serious))
     evidence: list[dict[str, Any]] = [fault.model_dump() for fault in serious]
     return Rejected("red_audit", f"{what}: {kinds}. {serious[0].message[:FAULT_CHARS] if serious else ''}", evidence)
-
-
-def _serious(report: TaskAudit) -> list[Fault]:
-    return [fault for fault in report.faults if fault.kind not in NOTES][:TOLD]
-
-
-def _whose(report: TaskAudit) -> str:
-    """What may be wrong where an altered way earns everything: a condition, or the way that was altered."""
-    passes = any(fault.kind == "mutant_passes" for fault in report.faults)
-    return prompt("tasks", "repair_mutant_passes").render() if passes else ""
-
-
-def _frame(task: TaskDraft) -> str:
-    """What may change as it is now, line by line, with a mark where the author declared it."""
-    if task.frame is None:
-        return "there is none yet"
-    declared = {item.path for item in task.free}
-    lines = []
-    for item in task.frame.allowances:
-        notes = [f"at most {item.most}"] * bool(item.most) + ["in FREE"] * (item.path in declared)
-        lines.append(f"{item.path} ({', '.join(notes)})" if notes else item.path)
-    return prompt_text.cut("\n".join(lines) or "nothing", prompt_text.ABOUT_CHARS)
-
-
-def _solution(task: TaskDraft) -> str:
-    if task.reference is None:
-        return "none is known"
-    calls = [f"{number}. {call.tool} {call.arguments}" for number, call in enumerate(task.reference.calls, 1)]
-    return prompt_text.cut("\n".join([*calls, f"Answer: {task.reference.answer}"]), prompt_text.ABOUT_CHARS)

@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from synthesis.runtime.check_request import language_problem
 from synthesis.runtime.child.answer_values import HELPERS
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.tasks.task_context import Unfit
-from synthesis.verifiers.check_reads import reads_answer
-from synthesis.verifiers.doubts import CRITERION, criterion_of
 
 PARAMETERS = ["initial_state", "final_state", "answer"]
 SOURCE_CHARS = 8_000
 INVALID = "check_invalid"
-UNUSABLE_CRITERION = (
-    f"beside the function only {CRITERION} may be set, once, to a text, and only if the function reads no final_state"
-)
 NEVER_VARIES = "check_never_varies"
-BY_HAND = "check_reads_by_hand"
-"""What an author is told once; no reason for a rejection."""
 
 
 def require_form(source: str) -> None:
-    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` that can say both, with the
-    criterion that its doubts are left to, or without one."""
+    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` in the language of checks that
+    can say both."""
     function = _function(source)
+    outside = language_problem(source)
+    if outside:
+        raise Unfit(INVALID, outside)
     given = function.args
     names = [item.arg for item in (*given.posonlyargs, *given.args)]
     if names != PARAMETERS or given.vararg or given.kwarg or given.kwonlyargs or function.decorator_list:
@@ -39,10 +36,35 @@ def require_form(source: str) -> None:
         raise Unfit(NEVER_VARIES, f"whatever it is given, it returns {values.pop()!r}, so it can never vary")
 
 
-def reads_by_hand(source: str) -> bool:
-    """Whether a check reads the answer and asks none of the helpers that read texts."""
-    names = {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
-    return reads_answer(source) and not names & HELPERS.keys()
+def fields_read(source: str) -> frozenset[str]:
+    """Return the fields of the answer that a check reads by `answer_value` or `is_expected`."""
+    return frozenset(name for name, _ in _field_reads(source))
+
+
+def require_answer_reads(source: str, fields: Collection[str], wanted: Collection[str] = ()) -> None:
+    """Raises Unfit if a check reads the answer otherwise than by its `fields`, or reads none of those `wanted`."""
+    reads = list(_field_reads(source))
+    known = {id(node) for _, node in reads}
+    loads = [node for node in ast.walk(parse(source)) if isinstance(node, ast.Name) and node.id == "answer"]
+    if len(loads) > len(known):
+        how = f'by `answer_value(answer, "{min(fields)}")`' if fields else "by no check: the task asks for none"
+        raise Unfit(INVALID, f"it reads `answer` by itself; the answer is read {how}, and all else from the state")
+    unknown = sorted({name for name, _ in reads} - set(fields))
+    if unknown:
+        there = ", ".join(sorted(fields)) or "none"
+        raise Unfit(INVALID, f"the answer has no field {unknown[0][:60]!r}; its fields are: {there}")
+    if wanted and not fields_read(source) & set(wanted):
+        raise Unfit(INVALID, f'the condition is on the answer: read it by `answer_value(answer, "{min(wanted)}")`')
+
+
+def _field_reads(source: str) -> Iterator[tuple[str, ast.Name]]:
+    """Yield (field, the name `answer` in it) for each call of a helper whose field is written out."""
+    for node in ast.walk(parse(source)):
+        if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name) or node.func.id not in HELPERS:
+            continue
+        match node.args:
+            case [ast.Name(id="answer") as read, ast.Constant(value=str(name)), *_]:
+                yield name, read
 
 
 def normal_form(source: str) -> str:
@@ -63,15 +85,9 @@ def _function(source: str) -> ast.FunctionDef:
         raise Unfit(INVALID, f"it is not Python: {str(error)[:300]}") from None
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     others = [node for node in tree.body if not isinstance(node, ast.FunctionDef | ast.Import | ast.ImportFrom)]
-    if any(isinstance(node, ast.Assign) for node in others):
-        if not criterion_of(source):
-            raise Unfit(INVALID, UNUSABLE_CRITERION)
-        others = [node for node in others if not isinstance(node, ast.Assign)]
     texts = [node for node in others if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)]
     if [node.name for node in functions] != ["check"] or len(texts) < len(others):
-        raise Unfit(
-            INVALID, f"beside imports and {CRITERION} there must be one function, called `check`, and nothing else"
-        )
+        raise Unfit(INVALID, "beside imports there must be one function, called `check`, and nothing else")
     return functions[0]
 
 

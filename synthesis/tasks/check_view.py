@@ -1,25 +1,15 @@
-"""What the author of one check is shown: the part of the state that its condition names, and helpers it may need."""
+"""What the author of one check is shown of the state: the part that its condition names."""
 
 from __future__ import annotations
-
-import re
 
 from synthesis.assessment.cases import size_of
 from synthesis.assessment.state_view import fitting, texts_of
 from synthesis.contracts import State
-from synthesis.prompts import prompt
 
 STATE_CHARS = 1_800
 """A state of more is shown in part: the records that the condition names, and some others."""
 EXAMPLES = 2
 """So many records of each collection are shown that the condition does not name."""
-_ABOUT_WORDS = re.compile(
-    r"\b(answer|answers|answered|reply|replies|replied|report|reports|reported|says?|said|states|stated|tells?|told|"
-    r"names|named|mentions?|mentioned|explains?|asks?|words?|text|note|notes|remark|message|messages|comment|reason|"
-    r"subject|title|description|form)\b",
-    re.IGNORECASE,
-)
-_ANSWER = re.compile(r"\banswer", re.IGNORECASE)
 
 
 def state_for(start: State, condition: str) -> State:
@@ -28,25 +18,6 @@ def state_for(start: State, condition: str) -> State:
         return start
     named = {text for text in texts_of(start) if _tells_apart(text) and _stands_in(text, condition)}
     return fitting(start, (), named | _linked(start, named), STATE_CHARS, EXAMPLES)
-
-
-def helpers_for(condition: str, in_form: bool) -> str:
-    """What is said of the helpers that read texts: all to a condition about words, their names alone to any other.
-
-    A condition on an answer that the task asks for in a form is told how the form is read.
-    """
-    named = prompt("tasks", "answer_helpers_named").render()
-    if not _ABOUT_WORDS.search(condition):
-        return named
-    if in_form and _ANSWER.search(condition):
-        return f"{named}\n\n{prompt('tasks', 'answer_form').render()}"
-    return prompt("tasks", "answer_helpers").render()
-
-
-def all_helpers(in_form: bool) -> str:
-    """What is said of the helpers to the author of all checks of a task."""
-    helpers = prompt("tasks", "answer_helpers").render()
-    return f"{helpers}\n\n{prompt('tasks', 'answer_form').render()}" if in_form else helpers
 
 
 def _tells_apart(text: str) -> bool:

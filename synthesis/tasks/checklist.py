@@ -13,6 +13,7 @@ from synthesis.prompts import fenced, prompt
 from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
+from synthesis.tasks.author_form import describe_fields, open_fields
 from synthesis.tasks.task_context import Unfit, rejected, world_of
 from synthesis.tasks.task_frame import MOST_FREE, FreePlace, allowances
 
@@ -31,7 +32,7 @@ class ChecklistReply(AuthorReply):
 async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
     """The task with its checklist and what its author declares free.
 
-    Raises Rejected (`checklist_repeats`, `frame_invalid`) and what `Kit.ask` raises.
+    Raises Rejected (`checklist_repeats`, `answer_unjudged`, `frame_invalid`) and what `Kit.ask` raises.
     """
     world = await world_of(kit, record, scenario)
     words = prompt("tasks", "checklist").render(
@@ -41,10 +42,12 @@ async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: Scenari
         task=fenced("task", task.instruction),
         guards=prompt("tasks", f"guards_{task.rule}").render(),
         most=str(MOST),
+        answer=_answer_words(task),
     )
 
     def check(reply: ChecklistReply) -> None:
         _require_distinct(reply)
+        _require_judged(reply, task)
         allowances(reply.free, world.start)
 
     try:
@@ -53,6 +56,25 @@ async def write_checklist(kit: Kit, record: EnvironmentRecord, scenario: Scenari
         raise rejected(error) from error
     free = allowances(reply.free, world.start)
     return task.model_copy(update={"checklist": reply.items, "free": free, "other_ways": reply.other_ways})
+
+
+def fields_named(condition: str, task: TaskDraft) -> list[str]:
+    """Return the fields without an expected value that a condition names in code quotes."""
+    names = [field.name for field in open_fields(task.answer_form, task.expected_answer)]
+    return [name for name in names if f"`{name}`" in condition]
+
+
+def _answer_words(task: TaskDraft) -> str:
+    """What is said of the fields of the answer that conditions must judge; empty if there are none."""
+    fields = open_fields(task.answer_form, task.expected_answer)
+    return prompt("tasks", "checklist_answer").render(fields=describe_fields(fields)) if fields else ""
+
+
+def _require_judged(reply: ChecklistReply, task: TaskDraft) -> None:
+    named = {name for item in reply.items for name in fields_named(item, task)}
+    left = [field.name for field in open_fields(task.answer_form, task.expected_answer) if field.name not in named]
+    if left:
+        raise Unfit("answer_unjudged", f"no condition names `{left[0]}`, a value of the answer without an expected one")
 
 
 def _require_distinct(reply: ChecklistReply) -> None:

@@ -1,28 +1,41 @@
 """Check functions (EnvScaler 4.3, Eq. 10): one an item of the checklist, tried on the state at the start.
 
 Ours beside the paper: what cannot vary is refused; a check that is false at the start is a goal, one that is true a
-guard; a task without a goal is none.
+guard; a task without a goal is none. What is asked to be told is judged by checks that are made from the answer form,
+so an author's check reads only fields that have no expected value.
 """
 
 from __future__ import annotations
 
+import ast
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
 from synthesis.contracts import Mark, State
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, Rejected
+from synthesis.formats.answer_form import with_field_checks
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
+from synthesis.runtime.child.check_language import MODULES
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
-from synthesis.tasks.check_source import BY_HAND, INVALID, NEVER_VARIES, normal_form, reads_by_hand, require_form
-from synthesis.tasks.check_view import helpers_for, state_for
+from synthesis.syntax import parse
+from synthesis.tasks.author_form import describe_fields
+from synthesis.tasks.check_source import (
+    INVALID,
+    NEVER_VARIES,
+    fields_read,
+    normal_form,
+    require_answer_reads,
+    require_form,
+)
+from synthesis.tasks.check_view import state_for
+from synthesis.tasks.checklist import fields_named
 from synthesis.tasks.damaged_states import damaged
 from synthesis.tasks.task_context import Unfit, World, rejected, world_of
-from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import verdict_table
 from synthesis.verifiers.checks import marks as marks_of
 
@@ -45,14 +58,18 @@ async def write_checks(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDr
     return await settle(kit, world, task.model_copy(update={"notes": (*task.notes, *notes)}), checks)
 
 
-async def settle(kit: Kit, world: World, task: TaskDraft, checks: list[CheckRecord]) -> TaskDraft:
-    """The task with these checks, without those that say the same as another.
+async def settle(kit: Kit, world: World, task: TaskDraft, own: list[CheckRecord]) -> TaskDraft:
+    """The task with its author's checks and those of its answer form, without those that say the same as another.
 
     By proportion, guards are left out as well: they would pay for doing nothing. Raises Rejected("no_goal_check").
     """
     notes: list[str] = []
     kept: dict[str, int] = {}
+    checks = with_field_checks(own, task.answer_form, task.expected_answer)
     for index, check in enumerate(checks):
+        if index < len(own) and _repeats_form(check.source, task):
+            notes.append(f"Check {index + 1} ({check.label}) repeats the answer form, and was left out.")
+            continue
         first = kept.setdefault(normal_form(check.source), index)
         if first != index:
             notes.append(f"Check {index + 1} ({check.label}) does the same as check {first + 1}, and was left out.")
@@ -68,15 +85,26 @@ async def settle(kit: Kit, world: World, task: TaskDraft, checks: list[CheckReco
     return task.model_copy(update={"checks": chosen, "notes": (*task.notes, *notes)})
 
 
-def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[str]]:
+def _repeats_form(source: str, task: TaskDraft) -> bool:
+    """Whether a check compares only what the answer form compares already."""
+    read = fields_read(source)
+    names = {node.id for node in ast.walk(parse(source)) if isinstance(node, ast.Name)}
+    return bool(read) and read <= task.expected_answer.keys() and "final_state" not in names
+
+
+def judge(
+    kit: Kit, world: World, told: set[str], fields: Collection[str] = (), wanted: Collection[str] = ()
+) -> Callable[[str], Awaitable[str]]:
     """What looks at one check's source: raises Unfit, or gives a note on it (mostly empty).
 
-    A guard that holds on every damaged state, and what reads the answer without a helper, is refused once, and noted
-    when it is insisted on. `told` remembers the refusals from try to try, so it belongs to one check.
+    A guard that holds on every damaged state is refused once, and noted when it is insisted on. `told` remembers the
+    refusals from try to try, so it belongs to one check. `fields` are those of the task's answer, of which the check
+    must read one of `wanted`.
     """
 
     def look(source: str) -> str:
         require_form(source)
+        require_answer_reads(source, fields, wanted)
         verdicts = []
         for answer in (None, ""):
             verdict = kit.sandbox.evaluate_checks([source], world.start, world.start, answer=answer)[0]
@@ -87,11 +115,8 @@ def judge(kit: Kit, world: World, told: set[str]) -> Callable[[str], Awaitable[s
             verdicts.append(verdict.passed)
         if verdicts[0] != verdicts[1]:
             raise Unfit(INVALID, "at the start it says one thing for answer=None and another for an empty answer")
-        if BY_HAND not in told and reads_by_hand(source):
-            told.add(BY_HAND)
-            raise Unfit(INVALID, prompt("tasks", "read_by_helpers").render())
-        if not verdicts[0] or reads_answer(source) or not _holds_anyway(kit.sandbox, world.start, source):
-            return "reads the answer without the helpers." if reads_by_hand(source) else ""
+        if not verdicts[0] or fields_read(source) or not _holds_anyway(kit.sandbox, world.start, source):
+            return ""
         if NEVER_VARIES not in told:
             told.add(NEVER_VARIES)
             raise Unfit(NEVER_VARIES, prompt("tasks", "never_varies").render())
@@ -117,15 +142,17 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
     """(source, note) of one check."""
     kit.check_stop()
     item = task.checklist[index]
+    wanted = fields_named(item, task)
     words = prompt("tasks", "check").render(
         about=prompt_text.introduction(world.record),
         state=world.shown_part(state_for(world.start, item)),
         task=fenced("task", task.instruction),
         item=fenced("item", item),
-        helpers=helpers_for(item, bool(task.answer_form)),
+        answer=answer_words(task, wanted),
+        modules=", ".join(name for name in MODULES if not name.startswith("_")),
     )
     note = ""
-    look = judge(kit, world, set())
+    look = judge(kit, world, set(), [field.name for field in task.answer_form], wanted)
 
     async def check(source: str) -> None:
         nonlocal note
@@ -136,6 +163,12 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
     except MalformedReply as error:
         raise rejected(error) from error
     return source, f"Check {index + 1} ({item}) {note}" if note else ""
+
+
+def answer_words(task: TaskDraft, names: Collection[str]) -> str:
+    """What an author of checks is told of these fields of the answer; empty if there are none."""
+    fields = [field for field in task.answer_form if field.name in names]
+    return prompt("tasks", "answer_form").render(fields=describe_fields(fields)) if fields else ""
 
 
 def _holds_anyway(sandbox: Sandbox, start: State, source: str) -> bool:

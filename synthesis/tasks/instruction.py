@@ -1,4 +1,7 @@
-"""Tasks (EnvScaler 4.2): a hard one, asked of the author from state, tools and rules, in the words of a user."""
+"""Tasks (EnvScaler 4.2): a hard one, asked of the author from state, tools and rules, in the words of a user.
+
+What it asks to be told is an answer form (ours): typed fields with expected values, of which the words say nothing.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,13 @@ from pydantic import Field
 
 from synthesis.contracts import AnswerField
 from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.errors import FormatError, InputError, MalformedReply
-from synthesis.formats.answer_form import form_record, read_expected, read_form
+from synthesis.errors import InputError, MalformedReply
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import prompt
 from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
+from synthesis.tasks.author_form import INVALID, find_told_values, require_form
 from synthesis.tasks.leak import names_of, require_no_leak
 from synthesis.tasks.task_context import Unfit, rejected, world_of
 
@@ -24,7 +27,9 @@ AROUND = 3
 
 
 class InstructionReply(AuthorReply):
-    """What the author replies: a title for lists, what the user says, and the form of the answer, if it has one."""
+    """What the author replies: a title for lists, what the user says, and what it asks to be told, field by field.
+
+    A field without an expected value is one that only the end can tell."""
 
     title: str = Field(min_length=3, max_length=120)
     instruction: str = Field(min_length=40, max_length=6_000)
@@ -44,17 +49,20 @@ async def write_task(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraf
         number=str(ordinal + 1),
         count=str(max(kit.settings.tasks, ordinal + 1)),
     )
+    warned = False
 
     def check(reply: InstructionReply) -> None:
+        nonlocal warned
+        require_form(reply.answer_form, reply.expected_answer, "the reply")
+        words = [reply.title, reply.instruction, *(field.description for field in reply.answer_form)]
         try:
-            raw = form_record(reply.answer_form, reply.expected_answer)
-            read_expected(raw, read_form(raw, "the reply"), "the reply")
-        except FormatError as error:
-            raise Unfit("answer_form", str(error)) from error
-        try:
-            require_no_leak(f"{reply.title}\n{reply.instruction}", names)
+            require_no_leak("\n".join(words), names)
         except InputError as error:
             raise Unfit("names_a_tool", str(error)) from error
+        told = find_told_values(reply.instruction, reply.answer_form, reply.expected_answer)
+        if told and not warned:
+            warned = True
+            raise Unfit(INVALID, prompt("tasks", "told_values").render(told=", ".join(told)))
 
     try:
         reply = await kit.ask("author", "instruction", words, InstructionReply, check)

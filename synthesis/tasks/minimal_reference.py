@@ -1,47 +1,85 @@
-"""Minimal references (ours): a found reference without the acts that its task does not need.
+"""Minimal references (ours): which acts of a known way change nothing, and without which its checks would miss nothing.
 
-Who solves a task may do more than was asked, and whatever a reference does the audit holds the checks to. So acts
-(calls of what is no query, and queries that change something) are left out, several at once and then one by one, while
-what is left earns the full reward. Lookups stay: there is nothing in them that a check could miss, and they show people
-where a value that an act needs is found.
+Who solves a task may do more than was asked, and a checklist may forget what was asked; from the checks alone the two
+look the same. So acts (calls of what is no query, and queries that change something) without which the end is the same
+are left out, and those without which the checks still hold are named: whether they were asked is for the author to say.
+Lookups stay: there is nothing in them that a check could miss, and they show people where a value that an act needs is
+found.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall, State, Verdict
+from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall, State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.checks import marks, reward_of, score_checks
-from synthesis.verifiers.doubts import as_judged
+from synthesis.verifiers.checks import marks, score_checks
 
 MOST_EXECUTIONS = 80
 """So many shorter sequences of one reference are executed (ours)."""
+Calls = tuple[ReferenceCall, ...]
 
 
-def minimal_reference(
-    sandbox: Sandbox, subject: Subject, start: State, reference: Reference, judged: Sequence[Verdict] = ()
-) -> Reference:
-    """The reference without the acts that it earns everything without. The same reference always gives the same one.
+def without_idle_acts(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> Reference:
+    """The reference without acts without which it ends in the same state. The same reference always gives the same one.
 
-    `judged` is what a judge decided of its answer, by check. Raises ProgramError and InfrastructureError.
+    Raises ProgramError and InfrastructureError.
     """
-    calls, acts = list(reference.calls), _acts(sandbox, subject, start, reference.calls)
+    end = run_calls(sandbox, subject, reference.calls, start).digest
+
+    def ends_same(calls: Calls) -> bool:
+        return run_calls(sandbox, subject, calls, start).digest == end
+
+    kept = _reduce(sandbox, subject, start, reference.calls, ends_same)
+    return reference.model_copy(update={"calls": tuple(reference.calls[number] for number in kept)})
+
+
+def unneeded_acts(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> tuple[int, ...]:
+    """The places of the acts that the reference earns everything without, all of them together.
+
+    Raises ProgramError and InfrastructureError.
+    """
+
+    def earns_all(calls: Calls) -> bool:
+        shorter = reference.model_copy(update={"calls": calls})
+        return earned(sandbox, subject, start, shorter)[1] >= SOLVED_AT
+
+    kept = _reduce(sandbox, subject, start, reference.calls, earns_all)
+    return tuple(number for number in range(len(reference.calls)) if number not in kept)
+
+
+def earned(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> tuple[str, float]:
+    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0."""
+    run = run_calls(sandbox, subject, reference.calls, start)
+    if run.state is None:
+        return "", 0.0
+    known = marks(sandbox, subject.checks, start) if subject.rule == "goals" else None
+    given = (sandbox, subject.checks, start, run.state)
+    reward = score_checks(*given, answer=reference.answer, rule=subject.rule, marks=known, frame=subject.frame)
+    return run.digest, reward.reward
+
+
+def _reduce(
+    sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall], holds: Callable[[Calls], bool]
+) -> list[int]:
+    """The places of the calls that are left when acts are taken out, several at once and then one by one, while what is
+    left still holds."""
+    kept, acts = list(range(len(calls))), _acts(sandbox, subject, start, calls)
     left, size = MOST_EXECUTIONS, len(acts)
     while size and left:
         fewer = False
         for first in reversed(range(0, len(acts), size)):
             part = acts[first : first + size]
-            tried = tuple(call for number, call in enumerate(calls) if number not in part)
+            tried = [number for number in kept if number not in part]
             left -= 1
-            if earned(sandbox, subject, start, reference.model_copy(update={"calls": tried}), judged)[1] >= SOLVED_AT:
-                calls, fewer = list(tried), True
-                acts = [_moved(number, part) for number in acts if number not in part]
+            if holds(tuple(calls[number] for number in tried)):
+                kept, fewer = tried, True
+                acts = [number for number in acts if number not in part]
             if not left:
                 break
         size = min(size, len(acts)) if fewer and size == 1 else min(size // 2, len(acts))
-    return reference.model_copy(update={"calls": tuple(calls)})
+    return kept
 
 
 def _acts(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> list[int]:
@@ -49,25 +87,3 @@ def _acts(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[Refe
     lookups = {tool.name for tool in subject.program.tools if tool.kind == "query"}
     changing = run_calls(sandbox, subject, calls, start).changing
     return [number for number, call in enumerate(calls) if call.tool not in lookups or number in changing]
-
-
-def _moved(number: int, without: Sequence[int]) -> int:
-    return number - sum(place < number for place in without)
-
-
-def earned(
-    sandbox: Sandbox, subject: Subject, start: State, reference: Reference, judged: Sequence[Verdict] = ()
-) -> tuple[str, float]:
-    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0.
-
-    What a judge decided of the same answer (`judged`, by check) is taken, not asked again.
-    """
-    run = run_calls(sandbox, subject, reference.calls, start)
-    if run.state is None:
-        return "", 0.0
-    known = marks(sandbox, subject.checks, start) if subject.rule == "goals" else None
-    given = (sandbox, subject.checks, start, run.state)
-    reward = score_checks(*given, answer=reference.answer, rule=subject.rule, marks=known)
-    if reward.doubts:
-        reward = reward_of(as_judged(reward.verdicts, judged), subject.rule, known, reward.outside)
-    return run.digest, reward.reward

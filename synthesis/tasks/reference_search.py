@@ -1,27 +1,35 @@
 """References (ours): the shortest of k runs of the teacher that earn the full reward, executed once more to be sure,
-and without the acts that it earns everything without. All k runs are kept beside the task."""
+and without acts that change nothing. What its checks do not ask for stays in it, until the author has said that it was
+not asked. All k runs are kept beside the task."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from synthesis.assessment.cases import turned_down
-from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, TrajectoryStep
+from synthesis.contracts import (
+    SOLVED_AT,
+    Attempt,
+    CallResult,
+    Reference,
+    ReferenceCall,
+    TrajectoryStep,
+    is_refusal,
+    is_unexecuted,
+)
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
-from synthesis.tasks.answer_judge import answer_judge
-from synthesis.tasks.minimal_reference import earned, minimal_reference
+from synthesis.tasks.minimal_reference import earned, without_idle_acts
 from synthesis.tasks.solver_runs import kept_runs
+from synthesis.tasks.submitted_values import describe_disagreements
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.task_frame import framed, unframed
 from synthesis.tasks.teacher import rollout_task
 from synthesis.verifiers.call_sequences import Subject
-from synthesis.verifiers.doubts import doubt_words
 
 AT_ONCE = 4
 ANSWER_CHARS = 20_000
@@ -46,31 +54,31 @@ async def solved(kit: Kit, world: World, task: TaskDraft, first: int = 0) -> Tas
     attempts = await _runs(kit, world, task, range(first, first + kit.settings.solver_runs))
     subject = unframed(world, task, None)
     reference = await kit.run(shortest, kit.sandbox, subject, world.start, attempts)
-    notes = [note for note in task.notes if not note.startswith(UNSOLVED)]
+    notes = [note for note in task.notes if not is_unsolved_note(note)]
     if reference is None:
         notes.append(_unsolved(task, attempts))
     found = task.model_copy(update={"reference": reference, "notes": tuple(notes)})
-    found = await framed(kit, world, found, _others(attempts, reference))
+    found = await framed(kit, world, found, find_other_ways(attempts, reference))
     return found.model_copy(update={"runs": kept_runs(kit, world, found, attempts)})
 
 
-def _others(attempts: Sequence[Attempt], reference: Reference | None) -> list[Reference]:
-    """The other attempts that earned everything, with all the calls that they made."""
+def find_other_ways(
+    attempts: Sequence[Attempt], reference: Reference | None, without: Collection[ReferenceCall] = ()
+) -> list[Reference]:
+    """The other attempts that earned everything, with the calls that they made, but for those `without`."""
     solved_runs = [attempt for attempt in attempts if attempt.outcome == "solved"]
-    made = [Reference(calls=list(_sequences(attempt))[-1]) for attempt in solved_runs]
-    return [other for other in made if reference is None or other.calls != reference.calls]
+    made = [tuple(call for call in executed_calls(attempt) if call not in without) for attempt in solved_runs]
+    return [Reference(calls=calls) for calls in made if reference is None or calls != reference.calls]
 
 
 async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
     """The attempts by their sample, those that the program itself brought to an end included."""
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
-    judge = answer_judge(kit, task)
     plans = [
         Plan(
             given,
             ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample)), brief_tools=True),
             ordinal=sample,
-            judge=judge,
         )
         for sample in samples
     ]
@@ -90,36 +98,46 @@ def shortest(
     sandbox: Sandbox, subject: Subject, start: dict[str, Any], attempts: Sequence[Attempt]
 ) -> Reference | None:
     """The shortest call sequence of an attempt that earned everything and does so again when it is executed, without
-    acts that it does not need.
-
-    Calls that were refused are left out where the end is the same without them.
-    """
+    calls that were refused, and acts without which its end is the same."""
     candidates = [
-        (len(calls), attempt.ordinal, calls, attempt)
+        (len(calls), attempt.ordinal, calls, attempt, whole)
         for attempt in attempts
         if attempt.outcome == "solved" and len(attempt.answer) <= ANSWER_CHARS
-        for calls in _sequences(attempt)
+        for calls, whole in _sequences(attempt)
     ]
-    for _, _, calls, attempt in sorted(candidates, key=lambda candidate: candidate[:2]):
+    for _, _, calls, attempt, whole in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
-        judged = attempt.reward.verdicts if attempt.reward else ()
-        digest, reward = earned(sandbox, subject, start, reference, judged)
-        if digest == attempt.final_hash and reward >= SOLVED_AT:
-            return minimal_reference(sandbox, subject, start, reference, judged)
+        digest, reward = earned(sandbox, subject, start, reference)
+        if reward >= SOLVED_AT and (not whole or digest == attempt.final_hash):
+            return without_idle_acts(sandbox, subject, start, reference)
     return None
 
 
-def _sequences(attempt: Attempt) -> Iterator[tuple[ReferenceCall, ...]]:
-    """What was executed, first without what was refused, then with it."""
-    made = [
+def is_unsolved_note(note: str) -> bool:
+    """Whether a note on a task says that nobody solved it, and by what it failed."""
+    return note.startswith(UNSOLVED)
+
+
+def executed_calls(attempt: Attempt) -> tuple[ReferenceCall, ...]:
+    """All calls of an attempt that reached the environment, the refused ones too."""
+    return tuple(call for call, _ in _executed(attempt))
+
+
+def _sequences(attempt: Attempt) -> Iterator[tuple[tuple[ReferenceCall, ...], bool]]:
+    """What was executed without what was refused, then all of it; with whether it must end as the attempt did."""
+    made = _executed(attempt)
+    accepted = tuple(call for call, result in made if not is_refusal(result.ok, result.result))
+    yield accepted, len(accepted) == len(made)
+    if len(accepted) < len(made):
+        yield tuple(call for call, _ in made), True
+
+
+def _executed(attempt: Attempt) -> list[tuple[ReferenceCall, CallResult]]:
+    return [
         (ReferenceCall(tool=step.tool, arguments=step.arguments), step.result)
         for step in attempt.steps
-        if step.kind == "call" and step.result and not (step.result.error and step.result.error.kind == "malformed")
+        if step.kind == "call" and step.result and not is_unexecuted(step.result)
     ]
-    accepted = tuple(call for call, result in made if not turned_down(result.ok, result.result, result.patch))
-    yield accepted
-    if len(accepted) < len(made):
-        yield tuple(call for call, _ in made)
 
 
 def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:
@@ -133,9 +151,5 @@ def _unsolved(task: TaskDraft, attempts: Sequence[Attempt]) -> str:
     words = [f"{UNSOLVED}: the best of {len(attempts)} runs earned {best:.3g}."]
     if never:
         words.append(f"Passed in none of them: {', '.join(never)}.")
-    unclear = [reward for reward in rewards if reward.doubts]
-    if unclear:
-        words.append(
-            f"In {len(unclear)} of them a check could not tell what the answer says. {doubt_words(unclear[0])}"
-        )
+    words += describe_disagreements(task, [attempt.answer for attempt in attempts])
     return " ".join(words)

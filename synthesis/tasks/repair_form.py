@@ -1,4 +1,5 @@
-"""The form in which an author repairs a task's checks: one block of code, each function below its condition."""
+"""The form in which an author repairs how a task is judged: one block of code, each function below its condition, and
+above them what else is to change (`FREE`, `NOT_ASKED`, `FORM`, `EXPECTED`)."""
 
 from __future__ import annotations
 
@@ -9,11 +10,15 @@ from typing import Any
 from pydantic import Field, ValidationError
 
 from synthesis import syntax
+from synthesis.contracts import AnswerField
 from synthesis.errors import InputError
+from synthesis.formats.answer_form import MOST_FIELDS
 from synthesis.scenarios.states import AuthorReply
 from synthesis.tasks.checklist import MOST, Item
 from synthesis.tasks.task_frame import MOST_FREE, FreePlace
 
+MOST_CALLS = 500
+_HEAD = {"FREE": "free", "NOT_ASKED": "not_asked", "FORM": "answer_form", "EXPECTED": "expected_answer"}
 _CONDITION = re.compile(r"^#[ \t]*Condition(?:[ \t]+\d+)?[ \t]*:[ \t]*(.*)$", re.MULTILINE | re.IGNORECASE)
 
 
@@ -25,11 +30,16 @@ class RepairedCheck(AuthorReply):
 
 
 class RepairReply(AuthorReply):
-    """What the author replies: all conditions with all functions, also those that stay."""
+    """What the author replies: all conditions with all functions, also those that stay; of the rest what changes.
+
+    `not_asked` are numbers of calls, from 1, that do what the task does not ask for.
+    """
 
     checks: tuple[RepairedCheck, ...] = Field(min_length=1, max_length=MOST)
     free: tuple[FreePlace, ...] | None = Field(default=None, max_length=MOST_FREE)
-    """None: what was declared free stays."""
+    not_asked: tuple[int, ...] = Field(default=(), max_length=MOST_CALLS)
+    answer_form: tuple[AnswerField, ...] | None = Field(default=None, max_length=MOST_FIELDS)
+    expected_answer: dict[str, Any] | None = None
 
 
 def read_repair(source: str) -> RepairReply:
@@ -43,23 +53,25 @@ def read_repair(source: str) -> RepairReply:
         for place, end in zip(places, ends, strict=True)
     ]
     try:
-        return RepairReply.model_validate({"checks": checks, "free": _free(source[: places[0].start()])})
+        return RepairReply.model_validate({"checks": checks, **_read_head(source[: places[0].start()])})
     except ValidationError as error:
         first = error.errors(include_input=False, include_context=False, include_url=False)[0]
         raise InputError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}"[:400]) from None
 
 
-def _free(head: str) -> Any:
-    """What `FREE = [...]` above the first condition says; None where it does not stand there."""
+def _read_head(head: str) -> dict[str, Any]:
+    """What is assigned above the first condition, by field of the reply."""
     try:
         tree = syntax.parse(head)
     except syntax.UNREADABLE:
         raise InputError("what stands above the first condition is no Python") from None
+    found: dict[str, Any] = {}
     for part in tree.body:
         target = part.targets[0] if isinstance(part, ast.Assign) else None
-        if isinstance(part, ast.Assign) and isinstance(target, ast.Name) and target.id == "FREE":
+        if isinstance(part, ast.Assign) and isinstance(target, ast.Name) and target.id in _HEAD:
             try:
-                return syntax.literal(ast.get_source_segment(head, part.value) or "")
+                found[_HEAD[target.id]] = syntax.literal(ast.get_source_segment(head, part.value) or "")
             except (*syntax.UNREADABLE, TypeError):
-                raise InputError("FREE must be a list of plain objects, without anything that is computed") from None
-    return None
+                message = f"{target.id} must be a plain Python value, without anything that is computed"
+                raise InputError(message) from None
+    return found

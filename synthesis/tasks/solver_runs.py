@@ -10,12 +10,9 @@ from synthesis.errors import StateError
 from synthesis.rollout import outcome_of
 from synthesis.runtime import apply_patch, state_hash
 from synthesis.stages import Kit
-from synthesis.tasks.answer_judge import answer_judge
 from synthesis.tasks.task_context import World
 from synthesis.verifiers.checks import marks, score_checks
-from synthesis.verifiers.doubts import decided
 from synthesis.verifiers.frame import outside_changes
-from synthesis.verifiers.rubric import rubric_case
 
 MOST_BYTES = 16 * 1024 * 1024
 """So much of all runs at a task is kept (ours); of those behind it the outcome alone."""
@@ -45,7 +42,7 @@ def kept_runs(kit: Kit, world: World, task: TaskDraft, attempts: Sequence[Attemp
 async def judged_again(kit: Kit, world: World, task: TaskDraft, runs: Iterable[SolverRun]) -> tuple[SolverRun, ...]:
     """The runs as a task whose checks or frame were changed since judges them; nothing is executed again.
 
-    Raises InfrastructureError, LLMError among them.
+    Raises InfrastructureError.
     """
     again = []
     for run in runs:
@@ -66,13 +63,7 @@ async def _reward(kit: Kit, world: World, task: TaskDraft, final: State, answer:
         given = (kit.sandbox, checks, world.start, final)
         return score_checks(*given, answer=answer, rule=task.rule, marks=known, frame=task.frame)
 
-    reward = await kit.run(score)
-    judge = answer_judge(kit, task)
-    if judge is None or not reward.doubts:
-        return reward
-    return (
-        await decided(judge, checks, reward, known, rubric_case(task.instruction, world.start, final, answer))
-    ).reward
+    return await kit.run(score)
 
 
 def _within_frame(world: World, task: TaskDraft, attempt: Attempt) -> Attempt:

@@ -16,7 +16,6 @@ from synthesis.rollout import (
     run_attempts,
 )
 from synthesis.stages import Kit
-from synthesis.tasks.answer_judge import answer_judge
 from synthesis.tasks.task_context import World, world_of
 
 
@@ -56,7 +55,7 @@ async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: 
     if conversational:
         user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)
     setting = AttemptSetting(conversational=conversational)
-    plan = Plan(given, teacher, setting, user, ordinal, answer_judge(kit, task))
+    plan = Plan(given, teacher, setting, user, ordinal)
 
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
         kit.check_stop()

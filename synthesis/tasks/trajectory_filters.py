@@ -43,9 +43,9 @@ LABEL_CHARS = 80
 
 class AttemptFacts(Frozen):
     """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
-    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use, `cut`
-    its steps whose turn was broken off. `judged_impossible`: a
-    judge called its task impossible when it was made."""
+    `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use, or words where the
+    answer was to be submitted, `cut` its steps whose turn was broken off. `judged_impossible`: a judge called its task
+    impossible when it was made."""
 
     outcome: str
     user_error: bool = False
@@ -152,7 +152,9 @@ def run_of(attempt: Attempt, labels: Sequence[str] = ()) -> AttemptFacts:
         reward=attempt.reward.reward if attempt.reward else None,
         actions=sum(step.kind != "user" for step in attempt.steps),
         refused=tuple(step.result.error.kind for step in attempt.steps if step.result and step.result.error),
-        silent=sum(step.kind == "message" and not step.content.strip() for step in attempt.steps),
+        silent=sum(
+            step.kind == "message" and bool(step.observation or not step.content.strip()) for step in attempt.steps
+        ),
         cut=sum(bool(step.cut) for step in attempt.steps),
         outside=tuple(place_of(change) for change in attempt.reward.outside) if attempt.reward else (),
         failed=_failed_checks(attempt, labels),
@@ -217,7 +219,7 @@ def _malformed(run: AttemptFacts) -> str:
         listed = ", ".join(f"{count} {kind.replace('_', ' ')}" for kind, count in sorted(wrong.items()))
         return f"Calls that could not be carried out at all: {listed}."
     if run.silent or run.unusable:
-        return f"{run.silent or 'Some'} turns held neither a call nor words."
+        return f"{run.silent or 'Some'} turns held neither a call nor words of use."
     return ""
 
 

@@ -1,5 +1,5 @@
 """Withheld variants of a task: a tool or a parameter is taken away that its reference needs, and the right thing is to
-say so (EnvScaler 5.5 names samples of that kind as what its training data lacks).
+say so (EnvScaler 5.5 names samples of that kind as what its training data lacks): to submit the outcome `missing_tool`.
 
 Only where it is clear what is right: nothing else of the task can be done in part, no call of another tool that was
 tried does what is missing, and the task's own checks notice that it is missing. Everything is tried in the sandbox.
@@ -9,42 +9,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from synthesis.contracts import Frame, Frozen, Reference, ReferenceCall, State, Tool, Verdict, Withheld
+from synthesis.contracts import AnswerField, Frame, Frozen, Reference, ReferenceCall, State, Tool, Verdict, Withheld
 from synthesis.errors import InputError, ProgramEnded, ProgramError
+from synthesis.formats.answer_form import MOST_FIELDS, answer_text, field_checks
 from synthesis.formats.records import CheckRecord
 from synthesis.runtime import Sandbox, offered
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, run_calls
 from synthesis.verifiers.frame import outside_changes
 from synthesis.verifiers.plausible_arguments import KnownValues, known_values, plausible_arguments
 from synthesis.verifiers.reference_frame import reference_frame
-from synthesis.verifiers.withheld_answers import honest_answer, without_withheld
+from synthesis.verifiers.withheld_answers import MISSING_TOOL, OUTCOMES, without_withheld
 
 TRIED_A_TOOL = 24
 """So many calls of another tool are tried in the place of what is withheld."""
-_PAST = {
-    "bring": "brought",
-    "buy": "bought",
-    "find": "found",
-    "give": "gave given",
-    "hold": "held",
-    "keep": "kept",
-    "leave": "left",
-    "lend": "lent",
-    "make": "made",
-    "pay": "paid",
-    "sell": "sold",
-    "send": "sent",
-    "take": "took taken",
-    "withdraw": "withdrew withdrawn",
-    "write": "wrote written",
-}
+OUTCOME = AnswerField(
+    name="outcome",
+    type="enumeration",
+    description="What became of the task: done, or why nothing of it was done (a tool or a parameter for it is "
+    "missing, the rules forbid it, what it is about does not exist). Leave the other fields out unless it is done",
+    choices=OUTCOMES,
+)
+"""What the form of a variant asks for besides the fields of the whole task."""
 
 
 class WithheldVariant(Frozen):
-    """A variant of a task on its state: what it withholds, what judges it, and the honest answer as its reference."""
+    """A variant of a task on its state: what it withholds, what it asks for, what judges it, and the right outcome as
+    its reference. Each check is made from the form."""
 
     withheld: Withheld
+    answer_form: tuple[AnswerField, ...]
+    expected_answer: dict[str, Any]
     checks: tuple[CheckRecord, ...]
     frame: Frame
     reference: Reference
@@ -142,10 +138,13 @@ def _optional(tool: Tool, name: str) -> bool:
 def _variant(sandbox: Sandbox, solved: _Solved, withheld: Withheld) -> WithheldVariant:
     """Raises InputError: why this cannot be withheld."""
     _require_silence(solved, withheld)
+    form, expected = withheld_form(solved.subject.answer_form)
+    told = {name: value for name, value in expected.items() if value is not None}
     narrow = solved.subject.model_copy(
         update={
             "program": offered(solved.subject.program, withheld),
-            "reference": Reference(answer=honest_answer(withheld)),
+            "answer_form": form,
+            "reference": Reference(answer=answer_text(told)),
             "withheld": withheld,
             "frame": None,
         }
@@ -154,7 +153,28 @@ def _variant(sandbox: Sandbox, solved: _Solved, withheld: Withheld) -> WithheldV
     _require_whole(sandbox, solved, narrow, withheld, frame)
     _require_no_other_way(sandbox, solved, narrow, _missed(sandbox, solved, narrow, withheld))
     assert narrow.reference is not None
-    return WithheldVariant(withheld=withheld, checks=(_check(withheld),), frame=frame, reference=narrow.reference)
+    return WithheldVariant(
+        withheld=withheld,
+        answer_form=form,
+        expected_answer=expected,
+        checks=field_checks(form, expected),
+        frame=frame,
+        reference=narrow.reference,
+    )
+
+
+def withheld_form(form: Sequence[AnswerField]) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
+    """Return the form of a task's variants and what is expected: the outcome alone, each field of the task left out.
+
+    Raises InputError: the form has no room for the outcome.
+    """
+    if len(form) >= MOST_FIELDS:
+        raise InputError(f"its answer form has {len(form)} fields, so the outcome has no room")
+    outcome, names = OUTCOME, {field.name for field in form}
+    while outcome.name in names:
+        outcome = outcome.model_copy(update={"name": f"{outcome.name}_"})
+    own = [field.model_copy(update={"required": False}) for field in form]
+    return (*own, outcome), {**{field.name: None for field in own}, outcome.name: MISSING_TOOL}
 
 
 def _require_silence(solved: _Solved, withheld: Withheld) -> None:
@@ -213,19 +233,3 @@ def _ends_of(sandbox: Sandbox, narrow: Subject, solved: _Solved, tool: Tool, kno
         if run.state is not None and run.changing and run.digest not in seen:
             seen.add(run.digest)
             yield run.state
-
-
-def _check(withheld: Withheld) -> CheckRecord:
-    about = ", ".join(f'"{word}"' for word in act_words(withheld.tool))
-    missing = f"the parameter {withheld.parameter} of " if withheld.parameter else ""
-    source = "def check(initial_state, final_state, answer):\n"
-    source += f"    return says_cannot(answer, {about})\n"
-    label = f"The answer says that it cannot be done: {missing}the tool {withheld.tool} is missing"
-    return CheckRecord(label=label, source=source)
-
-
-def act_words(tool: str) -> tuple[str, ...]:
-    """The act that a tool's name begins with, as beginnings of words: `move_appointment` is `mov*`."""
-    verb = next((part for part in tool.lower().split("_") if part.isalpha()), "")
-    stem = verb[:-1] if len(verb) > 3 and verb[-1] in "ey" else verb
-    return (f"{stem}*", *_PAST.get(verb, "").split()) if stem else ("do*",)

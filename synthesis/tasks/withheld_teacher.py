@@ -1,4 +1,4 @@
-"""A teacher attempts a task that withholds what it needs (ES 5.5): what earns is to say that it cannot be done."""
+"""A teacher attempts a task that withholds what it needs (ES 5.5): what earns is to submit that a tool is missing."""
 
 from __future__ import annotations
 
@@ -53,8 +53,8 @@ async def teach_withheld(
 
 
 def _draft(task: TaskDraft, found: WithheldVariant) -> TaskDraft:
-    changes = {"checks": found.checks, "rule": "goals", "frame": found.frame, "reference": found.reference}
-    return task.model_copy(update=changes)
+    asked = {"answer_form": found.answer_form, "expected_answer": found.expected_answer, "checks": found.checks}
+    return task.model_copy(update={**asked, "rule": "goals", "frame": found.frame, "reference": found.reference})
 
 
 async def _require_green(kit: Kit, world: World, task: TaskDraft, found: WithheldVariant) -> None:

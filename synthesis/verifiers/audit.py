@@ -25,10 +25,8 @@ from synthesis.verifiers.call_sequences import (
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.doubts import criterion_of
-from synthesis.verifiers.frame import declared_free, outside_changes
-from synthesis.verifiers.judge import DecidedEnds, Judge, decide_ends
-from synthesis.verifiers.mutants import Mutant, describe
+from synthesis.verifiers.frame import Key, end_key
+from synthesis.verifiers.mutants import ANSWER_KINDS, Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
 from synthesis.verifiers.unseen_changes import unseen_changes
@@ -42,13 +40,11 @@ def audit_task(
     subject: Subject,
     check_stop: Callable[[], None] = lambda: None,
     at_once: int = AT_ONCE,
-    judge: Judge | None = None,
 ) -> TaskAudit:
     """Audit one task, `at_once` episodes at a time. `check_stop` is called between the parts and may raise to stop.
-    `judge` is asked where a check leaves its doubts to one; without it the audit of such ends is incomplete.
 
-    Raises InputError (no checks), ProgramError (the program does not start) and InfrastructureError, LLMError included;
-    then nothing is known, and nothing must be stored. With a judge it is not for callers that run in an event loop.
+    Raises InputError (no checks), ProgramError (the program does not start) and InfrastructureError; then nothing is
+    known, and nothing must be stored.
     """
     if not subject.checks:
         raise InputError("The task has no checks: there is nothing to audit.")
@@ -57,11 +53,11 @@ def audit_task(
         raise ProgramError(f"The program ended before any call: {start.lost}")
     reference = subject.reference
     if reference is None:
-        return _without_reference(sandbox, subject, start.state, judge, check_stop)
+        return _without_reference(sandbox, subject, start.state)
     own = run_reference(sandbox, subject, start.state, reference.calls)
     if own.first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
-        return _without_reference(sandbox, subject, start.state, judge, check_stop, fault)
+        return _without_reference(sandbox, subject, start.state, fault)
     check_stop()
     chosen = chosen_variants(sandbox, subject, start.state, own.first)
     tried = [variant for family in chosen for variant in family.variants]
@@ -69,44 +65,26 @@ def audit_task(
     check_stop()
     ends = _judged(sandbox, subject, start.state, own, tried, runs)
     unsteady = _comparison_faults(sandbox, subject, ends)
-    marks = _marks(ends)
-    decided = decide_ends(judge, subject, start.state, marks, ends, OWN_ENDS, check_stop)
-    report = _report(sandbox, subject, own, chosen, runs, marks, decided)
-    faults = (*unsteady, *decided.faults, *report.faults)
+    report = _report(sandbox, subject, own, chosen, runs, ends)
+    faults = (*unsteady, *report.faults)
     steady = not any(fault.kind == "nondeterministic" for fault in faults)
     return report.model_copy(update={"faults": faults, "state": state_of(faults), "deterministic": steady})
 
 
-def _without_reference(
-    sandbox: Sandbox,
-    subject: Subject,
-    start: State,
-    judge: Judge | None,
-    check_stop: Callable[[], None],
-    fault: Fault | None = None,
-) -> TaskAudit:
+def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: Fault | None = None) -> TaskAudit:
     (at_start,) = verdict_table(sandbox, subject.checks, start, [(start, "")])
     begun = _start_end(start, at_start)
     marks = _marks([begun])
-    decided = decide_ends(judge, subject, start, marks, [begun], OWN_ENDS, check_stop)
-    nothing = _probe(subject, decided.ends[0], marks)
+    nothing = _probe(subject, begun, marks)
     message = "No reference is known, so the verifier was not tried against mutants."
-    faults = [fault or Fault(kind="no_reference", message=message), *decided.faults]
+    faults = [fault or Fault(kind="no_reference", message=message)]
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
     faults += said.weak_faults(subject.labels, subject.checks)
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     unseen = None
     if subject.frame is None:
         unseen = unseen_changes(sandbox, subject.checks, start, start, "", "start")
-    return TaskAudit(
-        state=state_of(faults),
-        nothing=nothing,
-        marks=marks,
-        unseen=unseen,
-        judge=decided.judge,
-        judge_usage=decided.usage,
-        faults=tuple(faults),
-    )
+    return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, unseen=unseen, faults=tuple(faults))
 
 
 def _report(
@@ -115,35 +93,37 @@ def _report(
     own: ReferenceRuns,
     chosen: Sequence[ChosenFamily],
     runs: Sequence[ExecutedSequence],
-    marks: tuple[Mark, ...],
-    decided: DecidedEnds,
+    ends: Sequence[JudgedEnd | None],
 ) -> TaskAudit:
-    """What the verdicts on every end show. `decided` holds the start, the reference's four ends, and the variants'."""
-    begun, first, *others = decided.ends
+    """What the verdicts on every end show: the start, the reference's four ends, and the variants'."""
+    begun, first, *others = ends
     assert begun is not None
     assert first is not None
     assert subject.reference is not None
+    marks = _marks(ends)
     tried = [variant for family in chosen for variant in family.variants]
+    right = end_key(subject.frame, begun.state, first.state)
     probes = tuple(
-        _mutant_probe(subject, marks, mutant, run, first, end)
+        _mutant_probe(subject, marks, mutant, run, (begun, first), end, right)
         for mutant, run, end in zip(tried, runs, others[OWN_ENDS - 2 :], strict=True)
     )
     nothing = _probe(subject, begun, marks)
-    pairs = zip(own.named(), decided.ends[1:OWN_ENDS], strict=True)
+    pairs = zip(own.named(), ends[1:OWN_ENDS], strict=True)
     reference, _, other_clock, other_seed = (_own_probe(subject, marks, run, end) for (_, run), end in pairs)
     faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
     same = own.first.digest == own.second.digest
     faults += said.reference_faults(subject.labels, reference, marks, first.verdicts, same)
     faults += _family_faults(chosen, probes, solved=full(reference.reward))
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
+    faults += said.frame_faults(subject.frame)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
     faults += said.weak_faults(subject.labels, subject.checks)
     unseen = None
     if subject.frame is None:
         unseen = unseen_changes(sandbox, subject.checks, begun.state, first.state, first.answer, "reference")
-    columns = [end.verdicts for end in decided.ends if end is not None]
-    faults += said.check_faults(subject.labels, columns, [bool(criterion_of(source)) for source in subject.checks])
+    columns = [end.verdicts for end in ends if end is not None]
+    faults += said.check_faults(subject.labels, columns)
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,
@@ -153,14 +133,12 @@ def _report(
         mutants=probes,
         marks=marks,
         unseen=unseen,
-        judge=decided.judge,
-        judge_usage=decided.usage,
         faults=tuple(faults),
     )
 
 
 def _marks(ends: Sequence[JudgedEnd | None]) -> tuple[Mark, ...]:
-    """What each check is at the start, the first of these ends; no judge is asked of it, as when a score is made."""
+    """What each check is at the start, the first of these ends."""
     assert ends[0] is not None
     return tuple(mark_of(verdict) for verdict in ends[0].verdicts)
 
@@ -211,6 +189,7 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
     for item in chosen:
         own = probes[place : place + len(item.variants)]
         faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name, solved=solved)
+        faults += item.untried
         place += len(own)
     return faults
 
@@ -219,13 +198,6 @@ def _probe(subject: Subject, end: JudgedEnd | None, marks: Sequence[Mark], note:
     if end is None:
         return ProbedState(reward=None, note=note)
     passed = tuple(verdict.passed for verdict in end.verdicts)
-    labels = subject.labels
-    doubts = [
-        said.label(labels, at) + said.doubt(verdict) for at, verdict in enumerate(end.verdicts) if verdict.undecided
-    ]
-    note = "; ".join(part for part in (end.unjudged.rstrip("."), note, *doubts) if part)
-    if end.unjudged:
-        return ProbedState(reward=None, passed=passed, note=note, outside=end.outside, unjudged=True)
     try:
         reward: float | None = reward_of(end.verdicts, subject.rule, marks, end.outside).reward
     except InputError as error:
@@ -243,27 +215,24 @@ def _mutant_probe(
     marks: Sequence[Mark],
     mutant: Mutant,
     run: ExecutedSequence,
-    solved: JudgedEnd,
+    own: tuple[JudgedEnd, JudgedEnd],
     end: JudgedEnd | None,
+    right: Key,
 ) -> MutantProbe:
+    """`own` are the start and the reference's end, `right` is what that end holds as far as it is not free."""
+    begun, solved = own
     if end is None:
         return MutantProbe(mutant=mutant, probe=_probe(subject, None, marks, run.lost))
     if any(verdict.error.startswith(NOT_RUN) for verdict in end.verdicts):
         note = "A check was stopped on other end states before, and not evaluated on this one."
         return MutantProbe(mutant=mutant, probe=_probe(subject, None, marks, note))
-    left = [bool(verdict.undecided and criterion_of(subject.checks[at])) for at, verdict in enumerate(end.verdicts)]
-    rows = enumerate(zip(end.verdicts, solved.verdicts, left, strict=True))
-    noticed = tuple(at for at, (verdict, other, open_) in rows if verdict.passed != other.passed and not open_)
+    rows = enumerate(zip(end.verdicts, solved.verdicts, strict=True))
+    noticed = tuple(at for at, (verdict, other) in rows if verdict.passed != other.passed)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
-    same = same or (mutant.kind == "call_added" and _declared_free(subject, solved.state, end.state))
+    if mutant.kind not in ANSWER_KINDS and mutant.expects == "less" and end.answer == solved.answer and not end.outside:
+        same = same or end_key(subject.frame, begun.state, end.state) == right
     probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
-
-
-def _declared_free(subject: Subject, solved: State, end: State) -> bool:
-    """Whether all that an added call changed is what somebody said may change in any way."""
-    free = declared_free(subject.frame)
-    return bool(free.allowances) and not outside_changes(free, solved, end)
 
 
 def _refusals(reference: Reference, run: ExecutedSequence) -> str:

@@ -9,9 +9,10 @@ from synthesis.contracts import SOLVED_AT, Frozen, Mark, OutsideChange, Usage
 from synthesis.drafts import TaskDraft
 from synthesis.verifiers.mutants import Mutant
 
-AUDIT_VERSION = 7
+AUDIT_VERSION = 8
 """Raised when the same task could come to another result: stored audits of an older number are stale."""
-AuditState = Literal["green", "red", "incomplete"]
+AuditState = Literal["green", "red", "incomplete", "unproven"]
+"""`unproven`: nothing is wrong, but no way to do the task is known. `incomplete`: something else was not tried."""
 FaultKind = Literal[
     "noop_scores",
     "no_goal",
@@ -22,7 +23,13 @@ FaultKind = Literal[
     "mutant_passes",
     "mutant_lost",
     "mutants_cut",
+    "argument_unaltered",
+    "values_unpinned",
     "unguarded_change",
+    "unneeded_call",
+    "run_refused",
+    "reachable_wrong_end",
+    "detour_fails",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -48,6 +55,8 @@ NOTES: frozenset[str] = frozenset(
         "depends_on_seed",
         "mutants_cut",
         "weak_check",
+        "argument_unaltered",
+        "values_unpinned",
     }
 )
 """Worth knowing, but no reason for red."""
@@ -63,8 +72,7 @@ class Fault(Frozen):
 
 
 class ProbedState(Frozen):
-    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing, or the
-    end is `unjudged`: a judge must decide what its answer says, and was not asked.
+    """One end state with what it earns. `reward` is None when the episode was lost to the program's own doing.
 
     `passed` is by check; for a rubric by criterion. `outside` is what changed outside the task's frame.
     """
@@ -73,7 +81,6 @@ class ProbedState(Frozen):
     passed: tuple[bool, ...] = ()
     note: str = ""
     outside: tuple[OutsideChange, ...] = ()
-    unjudged: bool = False
 
 
 class MutantProbe(Frozen):
@@ -116,7 +123,7 @@ class TaskAudit(Frozen):
     marks: tuple[Mark, ...] = ()
     unseen: UnseenChanges | None = None
     judge: str = ""
-    """The model that was asked where checks could not tell; `judge_usage` is what that cost."""
+    """For a rubric: the model that judged; `judge_usage` is what that cost."""
     judge_usage: Usage = Usage()
     faults: tuple[Fault, ...] = ()
 
@@ -124,7 +131,7 @@ class TaskAudit(Frozen):
     def counted(self) -> tuple[MutantProbe, ...]:
         """The probes that must earn less than the reference."""
         less = (probe for probe in self.mutants if probe.mutant.expects == "less")
-        return tuple(probe for probe in less if not probe.equivalent and not probe.probe.unjudged)
+        return tuple(probe for probe in less if not probe.equivalent)
 
     @property
     def below(self) -> int:
@@ -150,8 +157,10 @@ def full(reward: float | None) -> bool:
 
 
 def state_of(faults: Sequence[Fault]) -> AuditState:
-    """Red if anything is wrong, else incomplete if something was not tried, else green."""
+    """Red if anything is wrong, else unproven without a reference, incomplete if something was not tried, or green."""
     kinds = {fault.kind for fault in faults}
     if kinds - NOTES - GAPS:
         return "red"
+    if "no_reference" in kinds:
+        return "unproven"
     return "incomplete" if kinds & GAPS else "green"

@@ -27,6 +27,7 @@ from synthesis.runtime import Sandbox, state_hash
 from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.frame import outside_changes
 from synthesis.verifiers.mutants import Mutant
+from synthesis.verifiers.rubric_evidence import spell_call
 
 AT_ONCE = 4
 """So many episodes are executed at the same time."""
@@ -54,7 +55,8 @@ class Subject(Frozen):
 
 @dataclass(frozen=True)
 class ExecutedSequence:
-    """An executed call sequence. `lost` says why there is no end state, `outside` what it changed outside the frame."""
+    """An executed call sequence. `lost` says why there is no end state, `outside` what it changed outside the frame,
+    `calls` what was called and what came of it, as the judge of a task without checks reads it."""
 
     state: State | None
     digest: str = ""
@@ -62,6 +64,7 @@ class ExecutedSequence:
     refused: tuple[int, ...] = ()
     lost: str = ""
     outside: tuple[OutsideChange, ...] = ()
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +93,7 @@ def run_calls(
 
     With `start` the end state shares with it what did not change.
     """
-    changing, refused = [], []
+    changing, refused, spelled = [], [], []
     options: dict[str, Any] = {"seed": subject.seed, "now": subject.now, "validation": subject.validation}
     try:
         with sandbox.reset(subject.program, subject.initial, **options) as episode:
@@ -100,6 +103,8 @@ def run_calls(
                     changing.append(index)
                 if not result.ok:
                     refused.append(index)
+                if not subject.checks:
+                    spelled.append(spell_call(call.tool, dict(call.arguments), result))
             state = episode.state()
     except ProgramEnded as error:
         return ExecutedSequence(None, lost=str(error))
@@ -108,7 +113,7 @@ def run_calls(
     if start is not None:
         state = share_unchanged(start, state)
         outside = outside_changes(subject.frame, start, state)
-    return ExecutedSequence(state, digest, tuple(changing), tuple(refused), outside=outside)
+    return ExecutedSequence(state, digest, tuple(changing), tuple(refused), outside=outside, calls=tuple(spelled))
 
 
 def run_reference(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> ReferenceRuns:

@@ -66,9 +66,9 @@ def reward_of(
     """
     if not verdicts:
         raise InputError("A verifier needs at least one check.")
-    if rule == "proportion":
+    if rule != "goals":
         passed, total = sum(verdict.passed for verdict in verdicts), len(verdicts)
-        reward = passed / total
+        reward = passed / total if rule == "proportion" else float(passed == total)
     else:
         if marks is None or len(marks) != len(verdicts):
             raise InputError("The rule 'goals' needs one mark for each check.")

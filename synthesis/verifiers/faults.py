@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthesis.contracts import Mark, Verdict
+from synthesis.contracts import Frame, Mark, Verdict
 from synthesis.formats.spoken_facts import WEAK, is_fact_check
 from synthesis.verifiers.audit_report import Fault, FaultKind, MutantProbe, ProbedState, full
+from synthesis.verifiers.frame import is_unpinned
 from synthesis.verifiers.mutants import describe
 
+MOST_NAMED = 10
 Labels = Sequence[str]
 Column = Sequence[Verdict]
 
@@ -18,15 +20,10 @@ def label(labels: Labels, index: int) -> str:
     return f"Check {index + 1} ({text[:200]})" if text else f"Check {index + 1}"
 
 
-def doubt(verdict: Verdict) -> str:
-    """Why a check is uncertain, in brackets; empty if it is not."""
-    return f" [uncertain: {verdict.error[:200]}]" if verdict.uncertain else ""
-
-
 def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], verdicts: Column) -> list[Fault]:
     """What is wrong before any call."""
     faults = []
-    if nothing.reward is None and not nothing.unjudged:
+    if nothing.reward is None:
         faults.append(Fault(kind="no_goal", message=f"There is no reward to earn: {nothing.note}"))
     elif nothing.reward:
         faults.append(Fault(kind="noop_scores", message=f"Doing nothing earns {nothing.reward:.4g}; it must earn 0."))
@@ -42,10 +39,8 @@ def reference_faults(
 ) -> list[Fault]:
     """What is wrong with the reference's own end."""
     faults = []
-    if not full(reference.reward) and not reference.unjudged:
-        failed = [
-            f"{label(labels, index)}{doubt(verdict)}" for index, verdict in enumerate(solved) if not verdict.passed
-        ]
+    if not full(reference.reward):
+        failed = [label(labels, index) for index, verdict in enumerate(solved) if not verdict.passed]
         earned = "nothing" if reference.reward is None else f"{reference.reward:.4g}"
         message = f"The reference earns {earned} instead of 1. Checks that fail: {', '.join(failed) or 'none'}."
         faults.append(Fault(kind="reference_fails", message=f"{message} {reference.note}".strip()))
@@ -86,7 +81,7 @@ def probe_faults(
     """
     faults = []
     for probe in probes:
-        if probe.equivalent or probe.probe.unjudged:
+        if probe.equivalent:
             continue
         reward = probe.probe.reward
         if reward is None:
@@ -98,26 +93,42 @@ def probe_faults(
             faults.append(Fault(kind=kind, message=f"Earns the full reward: {describe(probe.mutant)}."))
         elif probe.mutant.expects == "full" and not full(reward):
             message = f"Earns {reward:.4g} where the reference earns 1: {describe(probe.mutant)}."
-            faults.append(Fault(kind=kind, message=message))
+            less: FaultKind = "detour_fails" if probe.mutant.kind == "detour_made" else kind
+            faults.append(Fault(kind=less, message=message))
     if len(probes) < wanted:
         message = f"{len(probes):,} of {wanted:,} {name} were tried, evenly spread over the reference."
         faults.append(Fault(kind="mutants_cut", message=message))
     return faults
 
 
-def check_faults(labels: Labels, columns: Sequence[Column], judged: Sequence[bool]) -> list[Fault]:
+def unaltered_faults(unaltered: Sequence[str]) -> list[Fault]:
+    """A note of the arguments that no tool would take otherwise, so that nobody knows what they are worth."""
+    if not unaltered:
+        return []
+    more = f" and {len(unaltered) - MOST_NAMED:,} more" if len(unaltered) > MOST_NAMED else ""
+    message = f"Could not be altered, because no other value was accepted: {'; '.join(unaltered[:MOST_NAMED])}{more}."
+    return [Fault(kind="argument_unaltered", message=message)]
+
+
+def frame_faults(frame: Frame | None) -> list[Fault]:
+    """A note of a frame that says where a right way may change something, and not to what."""
+    places = [item.path for item in frame.allowances if is_unpinned(item)] if frame is not None else []
+    if not places:
+        return []
+    message = f"The frame does not say to what {len(places):,} places may change, such as {places[0][:200]}: any value "
+    message += "is inside. “Pin values” beside the frame makes it anew."
+    return [Fault(kind="values_unpinned", message=message)]
+
+
+def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
     """Checks that never pass, never fail or raise late, and pairs never seen to pass together.
 
     All of it is observed over the end states that were tried, not proved. The first two columns are the start and
-    the reference's end, whose raising checks are told elsewhere. A doubt of a check that leaves them to a judge
-    (`judged`) shows nothing where none was asked.
+    the reference's end, whose raising checks are told elsewhere.
     """
     faults: list[Fault] = []
     rows = list(zip(*columns, strict=True))
-    values = [
-        {verdict.passed for verdict in row if not (leaves and verdict.undecided)}
-        for row, leaves in zip(rows, judged, strict=True)
-    ]
+    values = [{verdict.passed for verdict in row} for row in rows]
     seen = f"{len(columns)} end states tried"
     for index, row in enumerate(rows):
         name = label(labels, index)

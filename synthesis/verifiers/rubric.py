@@ -1,59 +1,64 @@
-"""Verification by a rubric: a judge says of each criterion whether it is met.
+"""Verification by a rubric: criteria of which code decides some over the answer form, and a judge the facts.
 
-The reward is 1 if and only if every criterion passes; the mean is kept beside it and is never the reward. A judge that
-gives no usable verdict is an infrastructure failure: nothing was judged, so there is no reward, least of all 0.
+The reward is 1 if and only if every criterion is met; the mean is kept beside it and is never the reward. The judge is
+asked once for all facts and must quote, for each, evidence that really stands in what it was shown. A judge that gives
+no usable verdict is an infrastructure failure: nothing was judged, so there is no reward, least of all 0.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
-from synthesis.contracts import Frozen, Message, Patch, State
-from synthesis.errors import InputError, MalformedReply
+from synthesis.contracts import AnswerField, Frozen, Message, Reward, Verdict
+from synthesis.errors import InputError, LLMError, MalformedReply
+from synthesis.formats.answer_form import compare_spec, describe_type
+from synthesis.formats.criteria import MOST_CRITERIA, asks_judge
+from synthesis.formats.records import Criterion
 from synthesis.llm import ChatModel
 from synthesis.llm.reply_reader import read_json
 from synthesis.prompts import fence_line, hashes, prompt
-from synthesis.runtime import make_patch
+from synthesis.runtime.child.answer_values import answer_value, is_equal, is_value
+from synthesis.verifiers.rubric_evidence import Evidence, is_quoted
 
 TRIES = 3
-MOST_CRITERIA = 50
-FACT_CHARS = 20_000
-ANSWER_CHARS = 20_000
 REPLY_CHARS = 100_000
+REASON_CHARS = 2_000
+QUOTE_CHARS = 2_000
+NO_JUDGE = (
+    "This task is judged by a rubric, and no model plays the judge: name one, or set a default model for the role "
+    "judge."
+)
+
+
+class Rubric(Frozen):
+    """A task's criteria, with the answer form and the expected values that code decides some of them by."""
+
+    criteria: tuple[Criterion, ...]
+    answer_form: tuple[AnswerField, ...] = ()
+    expected_answer: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def facts(self) -> tuple[str, ...]:
+        """The texts of the criteria that a judge decides."""
+        return tuple(one.text for one in self.criteria if one.dimension == "fact")
+
+    @property
+    def asks_judge(self) -> bool:
+        return asks_judge(self.criteria)
 
 
 class RubricCase(Frozen):
-    """What a judge sees: the task, the criteria, the answer, and how the end state differs from the start."""
+    """What a judge is asked about: the task, and the evidence of what was done."""
 
     instruction: str
-    criteria: tuple[str, ...]
+    evidence: Evidence
     answer: str = ""
-    changes: Patch = Field(default_factory=list)
-
-
-def rubric_case(instruction: str, start: State, final: State, answer: str) -> RubricCase:
-    """An end as a judge sees it, but for the criteria: equal ends make equal questions, wherever they are judged."""
-    return RubricCase(instruction=instruction, criteria=(), answer=answer, changes=make_patch(start, final))
-
-
-class CriterionVerdict(Frozen):
-    passed: bool
-    reason: str = ""
-
-
-class RubricReward(Frozen):
-    """`reward` is 0 or 1, `mean` the share of criteria met. `prompts` maps the prompt used to its SHA-256."""
-
-    reward: float
-    mean: float
-    verdicts: tuple[CriterionVerdict, ...]
-    judge: str = ""
-    prompts: dict[str, str] = Field(default_factory=dict)
+    """The answer as it was given; the evidence holds it as it is shown."""
 
 
 class _CriterionReply(BaseModel):
@@ -61,6 +66,7 @@ class _CriterionReply(BaseModel):
 
     criterion: StrictInt
     passed: StrictBool
+    quote: Annotated[str, StringConstraints(max_length=QUOTE_CHARS)]
     reason: Annotated[str, StringConstraints(max_length=4_000)] = ""
 
 
@@ -68,57 +74,75 @@ class _RubricReply(BaseModel):
     verdicts: list[_CriterionReply]
 
 
-def rubric_hash(criteria: Sequence[str]) -> str:
-    """SHA-256, in hex, of the criteria in their order."""
-    text = json.dumps({"kind": "rubric", "criteria": list(criteria)}, sort_keys=True)
-    return hashlib.sha256(text.encode("ascii")).hexdigest()
+def rubric_hash(rubric: Rubric) -> str:
+    """Return the SHA-256, in hex, of the criteria in their order and of what code decides some of them by."""
+    parts: dict[str, Any] = {"kind": "rubric", "criteria": [one.record for one in rubric.criteria]}
+    named = {one.field for one in rubric.criteria if one.field}
+    if named:
+        parts["form"] = {field.name: compare_spec(field) for field in rubric.answer_form if field.name in named}
+        parts["expected"] = {name: value for name, value in rubric.expected_answer.items() if name in named}
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("ascii")).hexdigest()
 
 
-async def judge_rubric(judge: ChatModel, case: RubricCase, tries: int = TRIES) -> RubricReward:
-    """The judge's reward for one end. A reply that cannot be used is asked for again, `tries` times in all.
+def question_hash(messages: Iterable[tuple[Any, Any]]) -> str:
+    """Return the SHA-256, in hex, of messages as (role, text): by it a verdict is found that was given before."""
+    return hashlib.sha256(json.dumps([list(message) for message in messages]).encode("ascii")).hexdigest()
 
-    Raises InputError (no criteria, or more than 50), LLMError, and of those MalformedReply (no usable verdict).
+
+async def score_rubric(
+    judge: ChatModel | None, rubric: Rubric, case: RubricCase, kept: Reward | None = None, tries: int = TRIES
+) -> Reward:
+    """Return what an end earns. The judge's verdicts of `kept` are taken if they answer the same question.
+
+    A reply that cannot be used is asked for again, `tries` times in all. Raises InputError (no criteria, more than 50,
+    or facts and nobody who judges), LLMError, and of those MalformedReply (no usable verdict).
     """
-    if not 0 < len(case.criteria) <= MOST_CRITERIA:
-        raise InputError(f"A rubric needs 1 to {MOST_CRITERIA} criteria; this one has {len(case.criteria)}.")
-    messages = [Message(role="user", content=spelled(case))]
-    wrong = ""
-    for _ in range(tries):
-        reply = await judge.complete(messages, temperature=0.0)
-        try:
-            verdicts = read_verdicts(reply.message.content, len(case.criteria))
-        except ValueError as error:
-            wrong = str(error)
-            again = prompt("judge", "again").render(reason=wrong, count=str(len(case.criteria)))
-            unusable = Message(role="assistant", content=reply.message.content[:REPLY_CHARS])
-            messages = [messages[0], unusable, Message(role="user", content=again)]
-            continue
-        met = sum(verdict.passed for verdict in verdicts)
-        return RubricReward(
-            reward=float(met == len(verdicts)),
-            mean=met / len(verdicts),
-            verdicts=verdicts,
-            judge=judge.name,
-            prompts=hashes(prompt("judge", "rubric")),
-        )
-    raise MalformedReply(f"The judge {judge.name} gave no usable verdict in {tries} replies: {wrong}")
+    if not 0 < len(rubric.criteria) <= MOST_CRITERIA:
+        raise InputError(f"A rubric needs 1 to {MOST_CRITERIA} criteria; this one has {len(rubric.criteria)}.")
+    if not rubric.asks_judge:
+        return _reward_verdicts(decide_fields(rubric, case.answer).values())
+    words = spell_question(rubric, case)
+    question = question_hash([("user", words)])
+    if kept is not None and kept.question == question and len(kept.verdicts) == len(rubric.criteria):
+        return _reward_verdicts(kept.verdicts, kept.judge, question)
+    if judge is None:
+        raise InputError(NO_JUDGE)
+    said = iter(await _ask_judge(judge, words, case.evidence, len(rubric.facts), tries))
+    decided = decide_fields(rubric, case.answer)
+    verdicts = [decided[at] if at in decided else next(said) for at in range(len(rubric.criteria))]
+    return _reward_verdicts(verdicts, judge.name, question)
 
 
-def spelled(case: RubricCase) -> str:
-    """The judge's prompt. The fence depends on what it encloses, so that nothing enclosed can close it."""
-    facts = _bounded(json.dumps(case.changes, ensure_ascii=True), FACT_CHARS)
-    answer = json.dumps(_bounded(case.answer, ANSWER_CHARS), ensure_ascii=True)
+def decide_fields(rubric: Rubric, answer: str) -> dict[int, Verdict]:
+    """Return the verdicts that code gives over the answer form, by the criterion's place."""
+    fields = {field.name: field for field in rubric.answer_form}
+    return {
+        at: _decide_field(one, fields[one.field], rubric.expected_answer, answer)
+        for at, one in enumerate(rubric.criteria)
+        if one.dimension != "fact"
+    }
+
+
+def spell_question(rubric: Rubric, case: RubricCase) -> str:
+    """Return the judge's prompt. The fence depends on what it encloses, so that nothing enclosed can close it."""
+    evidence = case.evidence
     return prompt("judge", "rubric").render(
         instruction=case.instruction,
-        criteria="\n".join(f"{number}. {text}" for number, text in enumerate(case.criteria, 1)),
-        facts=facts,
-        answer=answer,
-        fence=fence_line("evidence", f"{facts}\0{answer}"),
+        criteria="\n".join(f"{number}. {' '.join(text.split())}" for number, text in enumerate(rubric.facts, 1)),
+        calls=evidence.calls,
+        facts=evidence.changes,
+        answer=evidence.answer,
+        fence=fence_line("evidence", "\0".join((evidence.calls, evidence.changes, evidence.answer))),
     )
 
 
-def read_verdicts(text: str, count: int) -> tuple[CriterionVerdict, ...]:
-    """The verdicts in a reply, one for each criterion. Raises ValueError with what is wrong."""
+def judge_prompts(reward: Reward) -> dict[str, str]:
+    """Return the prompts behind a reward with their SHA-256; empty if no judge was asked."""
+    return hashes(prompt("judge", "rubric")) if reward.judge else {}
+
+
+def read_verdicts(text: str, count: int, evidence: Evidence) -> tuple[Verdict, ...]:
+    """Return the verdicts in a reply, one for each fact. Raises ValueError with what is wrong."""
     if len(text) > REPLY_CHARS:
         raise ValueError(f"it is longer than {REPLY_CHARS:,} characters")
     try:
@@ -127,8 +151,63 @@ def read_verdicts(text: str, count: int) -> tuple[CriterionVerdict, ...]:
         raise ValueError(str(error)[:300]) from None
     if [verdict.criterion for verdict in reply.verdicts] != list(range(1, count + 1)):
         raise ValueError(f"it must judge the criteria 1 to {count}, each once and in their order")
-    return tuple(CriterionVerdict(passed=verdict.passed, reason=verdict.reason) for verdict in reply.verdicts)
+    for verdict in reply.verdicts:
+        if not is_quoted(verdict.quote, evidence):
+            raise ValueError(
+                f"the quote of criterion {verdict.criterion} does not stand in the evidence: copy a part of it, letter "
+                "by letter, without anything left out"
+            )
+    return tuple(
+        Verdict(passed=one.passed, reason=one.reason[:REASON_CHARS], quote=one.quote) for one in reply.verdicts
+    )
 
 
-def _bounded(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters are not shown)"
+async def _ask_judge(judge: ChatModel, words: str, evidence: Evidence, count: int, tries: int) -> tuple[Verdict, ...]:
+    asked = Message(role="user", content=words)
+    messages, wrong = [asked], ""
+    for _ in range(tries):
+        try:
+            reply = await judge.complete(messages, temperature=0.0)
+        except MalformedReply:
+            raise
+        except LLMError as error:
+            told, more = f"The judge {judge.name} could not be asked: {error}", (error.requests, error.retry_after)
+            raise LLMError(error.reason, told, requests=more[0], retry_after=more[1], away=error.away) from error
+        try:
+            return read_verdicts(reply.message.content, count, evidence)
+        except ValueError as error:
+            wrong = str(error)
+        again = prompt("judge", "again").render(reason=wrong, count=str(count))
+        unusable = Message(role="assistant", content=reply.message.content[:REPLY_CHARS])
+        messages = [asked, unusable, Message(role="user", content=again)]
+    raise MalformedReply(f"The judge {judge.name} gave no usable verdict in {tries} replies: {wrong}")
+
+
+def _decide_field(criterion: Criterion, field: AnswerField, expected: Mapping[str, Any], answer: str) -> Verdict:
+    value = answer_value(answer, field.name)
+    if criterion.dimension == "completeness":
+        return _say(value is not None, f"{field.name} was given", f"{field.name} was not given")
+    spec = compare_spec(field)
+    if criterion.dimension == "schema":
+        met = value is not None and is_value(value, spec)
+        return _say(met, f"{field.name} is {describe_type(field)}", f"{field.name} is not {describe_type(field)}")
+    met = is_equal(value, expected.get(field.name), spec)
+    return _say(met, f"{field.name} is the expected value", f"{field.name} is not the expected value")
+
+
+def _say(met: bool, yes: str, no: str) -> Verdict:
+    return Verdict(passed=met, reason=f"By the answer form: {yes if met else no}.")
+
+
+def _reward_verdicts(verdicts: Iterable[Verdict], judge: str = "", question: str = "") -> Reward:
+    every: Sequence[Verdict] = tuple(verdicts)
+    met = sum(verdict.passed for verdict in every)
+    return Reward(
+        reward=float(met == len(every)),
+        passed=met,
+        total=len(every),
+        rule="all",
+        verdicts=tuple(every),
+        judge=judge,
+        question=question,
+    )

@@ -22,10 +22,8 @@ SCORED_VARIANTS = 8
 
 @dataclass(frozen=True)
 class JudgedEnd:
-    """An end state with its hash and answer, and what the audit says of it. `name` is how people call it.
-
-    `outside` is what changed outside the frame; `unjudged` says why what a judge must decide was not put to one.
-    """
+    """An end state with its hash and answer, and what the audit says of it. `name` is how people call it, `outside`
+    what changed outside the frame."""
 
     name: str
     state: State
@@ -33,7 +31,6 @@ class JudgedEnd:
     answer: str
     verdicts: Sequence[Verdict]
     outside: tuple[OutsideChange, ...] = ()
-    unjudged: str = ""
 
 
 def sample(
@@ -98,8 +95,6 @@ def _word(verdict: Verdict) -> str:
     """What a check does; empty where it was not asked."""
     if verdict.passed:
         return "passes"
-    if verdict.uncertain:
-        return "is uncertain"
     if verdict.non_boolean:
         return "says neither true nor false"
     if verdict.error.startswith(NOT_RUN):

@@ -1,103 +1,58 @@
-"""Probes of a task that withholds a tool or a parameter: honest refusals in other words, and what must not earn.
+"""Probes of a task that withholds a tool or a parameter: claims that it was done, and the solution as far as it goes.
 
-Everything is made from what is withheld and from the solution that it takes away, always the same. Claims of success,
-other reasons, hedges and silence must earn less; so must the solution as far as it still goes.
+Everything is made from what is withheld and from the solution that it takes away, always the same. To submit what the
+whole task would have wanted must earn less; so must the solution as far as it still goes. Other outcomes, and nothing
+submitted, are among the altered answers (`answer_variants.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping
+from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall, State, Withheld
+from synthesis.formats.answer_form import answer_text
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, run_calls
 from synthesis.verifiers.mutants import Mutant
 
-HONEST = (
-    "I'm sorry, but I have no tool for this.",
-    "There is no tool that lets me do this, so nothing was changed.",
-    "Unfortunately, this is not possible with the tools that I have.",
-    "I am unable to do that: none of my tools can do it.",
-    "I don't have a function for this. Please ask somebody who has one.",
-    "My tools do not support this, so I left everything as it was.",
-    "The tool that would be needed for this is not available to me.",
-    "I looked for a way to do this, but no such function is available.",
-)
-HONEST_OF_OPTION = (
-    "I'm sorry, but the tool has no parameter for this.",
-    "Unfortunately, this is not possible with the options of my tools, so nothing was changed.",
-    "The function that I have does not support this option.",
-    "There is no option for this in the tool, so I left everything as it was.",
-    "I am unable to do that as you asked: none of my tools lets me say it.",
-)
-CLAIMS = (
-    "Done.",
-    "It is done.",
-    "I have done everything that you asked for.",
-    "I could not find it at first, but now it is done.",
-    "There was no problem with the tool: everything is done.",
-    "No other tool was needed; it has been completed.",
-    "It was successfully completed, although a tool was missing at first.",
-)
-OTHER_REASONS = (
-    "I cannot do that because the record does not exist.",
-    "It is not possible: the rules do not allow it.",
-    "I was unable to do it because it is too late for that.",
-    "It had been done already, so I changed nothing.",
-)
-HEDGED = (
-    "Maybe I have no tool for this.",
-    "I don't know whether there is a tool for this.",
-    "Is there a tool for this?",
-    "I could try this later.",
-)
+OUTCOMES = ("done", "missing_tool", "not_allowed", "not_found")
+"""What can have become of a task of which something may be withheld."""
+MISSING_TOOL = "missing_tool"
 
 
-def honest_answer(withheld: Withheld) -> str:
-    """What the reference of a variant says."""
-    act = withheld.tool.replace("_", " ").strip()
-    if withheld.parameter:
-        option = withheld.parameter.replace("_", " ").strip()
-        return f"I cannot do this as asked: my tool for “{act}” has no parameter for “{option}”. I changed nothing."
-    return f"I cannot do this: I have no tool for “{act}”. I changed nothing."
-
-
-def honest_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    """The reference with its refusal in other words: each must earn what the reference earns."""
-    assert subject.reference is not None
-    assert subject.withheld is not None
-    texts = HONEST_OF_OPTION if subject.withheld.parameter else HONEST
-    own = subject.reference.answer
-    return _answers(subject.reference, "answer_respelled", "full", [*texts, f"**{own.rstrip('.')}**", f"{own}\n"])
-
-
-def false_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    """The reference with a claim that it was done, with another reason, or with a hedge: each must earn less."""
-    assert subject.reference is not None
-    assert subject.withheld is not None
-    told = subject.withheld.solution.answer.strip()
-    claims = [told, f"Done. {told}", f"I have done it. {told}"] if told else []
-    acts = [
-        f"I called {call.tool}: it is done."
-        for call in subject.withheld.solution.calls
-        if call.tool == subject.withheld.tool
+def claim_variants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    """The reference with the answer of the whole task, alone and with either outcome: each must earn less."""
+    reference = subject.reference
+    assert reference is not None
+    values = _solution_values(subject)
+    claims = [values, *(values | _outcome(subject, outcome) for outcome in ("done", MISSING_TOOL))] if values else []
+    return [
+        Mutant(
+            kind="answer_contrary",
+            before=reference.answer,
+            after=answer,
+            expects="less",
+            reference=reference.model_copy(update={"answer": answer}),
+        )
+        for answer in map(answer_text, claims)
     ]
-    texts = [*claims, *acts[:1], *CLAIMS, *OTHER_REASONS, *HEDGED]
-    return _answers(subject.reference, "answer_contrary", "less", texts)
 
 
 def solution_variants(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
-    """The solution as far as it still goes: by calls that are refused, and without those. With its own answer it earns
-    less; with an honest one only where it changed what nobody could want, as looking around is right."""
+    """The solution as far as it still goes: by calls that are refused, and without those. With the claim that it is
+    done it earns less; with the right outcome only if it changed what nobody could want, as looking around is right."""
     assert subject.reference is not None
     assert subject.withheld is not None
     withheld, own = subject.withheld, subject.reference.answer
+    claim = answer_text(_solution_values(subject) | _outcome(subject, "done"))
     found = []
     for calls in _unequal(withheld.solution.calls, without_withheld(withheld)):
         run = run_calls(sandbox, subject, calls, start) if calls else first
         if run.state is None:
             continue
-        for answer in dict.fromkeys([withheld.solution.answer, own]):
+        for answer in (claim, own):
             found.append(
                 Mutant(
                     kind="solution_tried",
@@ -119,6 +74,28 @@ def without_withheld(withheld: Withheld) -> tuple[ReferenceCall, ...]:
     return tuple(_short(call, withheld.parameter) if call.tool == withheld.tool else call for call in calls)
 
 
+def read_values(answer: str) -> Mapping[str, Any]:
+    """Return what an answer submits; nothing of one that was given in words."""
+    try:
+        value = json.loads(answer)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _solution_values(subject: Subject) -> dict[str, Any]:
+    """Return what the solution of the whole task submits, as far as the form asks for it."""
+    assert subject.withheld is not None
+    values = read_values(subject.withheld.solution.answer)
+    return {field.name: values[field.name] for field in subject.answer_form if field.name in values}
+
+
+def _outcome(subject: Subject, outcome: str) -> dict[str, Any]:
+    """Return the submitted outcome, under the name that its field has in the form."""
+    assert subject.reference is not None
+    return {name: outcome for name, value in read_values(subject.reference.answer).items() if value == MISSING_TOOL}
+
+
 def _unequal(*several: tuple[ReferenceCall, ...]) -> list[tuple[ReferenceCall, ...]]:
     return [calls for place, calls in enumerate(several) if calls not in several[:place]]
 
@@ -126,17 +103,3 @@ def _unequal(*several: tuple[ReferenceCall, ...]) -> list[tuple[ReferenceCall, .
 def _short(call: ReferenceCall, parameter: str) -> ReferenceCall:
     arguments = {name: value for name, value in call.arguments.items() if name != parameter}
     return call.model_copy(update={"arguments": arguments})
-
-
-def _answers(reference: Reference, kind: str, expects: str, texts: Sequence[str]) -> list[Mutant]:
-    return [
-        Mutant(
-            kind=kind,
-            before=reference.answer,
-            after=text,
-            expects=expects,
-            reference=reference.model_copy(update={"answer": text}),
-        )
-        for text in dict.fromkeys(texts)
-        if text != reference.answer
-    ]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
 from synthesis.errors import InfrastructureError, SandboxLost
 from synthesis.runtime import Sandbox, default_sandbox
-from tests.fixtures.llm import llm_server, say
-from tests.verifiers.shop import ANSWER, OTHERS, TEA, check
-from tests.verifiers.test_rubric import judge_of
+from tests.fixtures.llm import Request, llm_server, say
+from tests.verifiers.shop import ANSWER, OTHERS, check
+from tests.verifiers.test_rubric import judge_of, shown
 from webapp.environments.models import Environment
 from webapp.jobs.claims import Cancelled
 from webapp.jobs.context import JobContext
@@ -121,9 +122,10 @@ def test_an_audit_version_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) ->
     assert audited(task)["audited"] == 1
 
 
-def test_without_reference_checks_or_start_it_is_incomplete_with_the_reason() -> None:
+def test_without_reference_it_is_unproven_and_without_checks_incomplete_with_the_reason() -> None:
     tasks = [make_task(key="a", reference=None), make_task(key="b", checks=())]
-    assert audited(*tasks)["incomplete"] == 2
+    done = audited(*tasks)
+    assert (done["unproven"], done["incomplete"]) == (1, 1)
     whys = list(Audit.objects.order_by("revision__task_id").values_list("why", flat=True))
     assert "No reference is known" in whys[0]
     assert "no checks" in whys[1]
@@ -138,17 +140,22 @@ def test_a_rubric_without_a_judge_is_incomplete() -> None:
     assert "No model plays the judge" in Audit.objects.get().why
 
 
-def test_the_judge_is_part_of_the_key_only_where_a_check_leaves_doubts_to_one() -> None:
-    asks = f"CRITERION = 'It says three.'\n{check('says_number(answer, 3)')}"
-    plain, doubted = make_task(), make_task(TEA, OTHERS, asks, key="doubted", reference=other_reference())
-    audited(plain, doubted)
-    with llm_server([say("I would rather not.")]) as server:
+def test_the_judge_is_part_of_the_key_of_a_rubric_that_needs_one() -> None:
+    plain, rubric = make_task(), make_task(key="r", checks=(), criteria=("Three teas are ordered.",))
+    audited(plain, rubric)
+    told = {"criterion": 1, "passed": False}
+    with llm_server(lambda request: say(json.dumps({"verdicts": [told | {"quote": quotable(request)}]}))) as server:
         judge = NamedJudge("judges: one", judge_of(server))
         assert audited(plain, judge=judge)["cached"] == 1
-        assert audited(doubted, judge=judge)["audited"] == 1
-    doubted.refresh_from_db()
-    assert doubted.audit.judge == "judges: one"
-    assert not services.is_stale(doubted.audit, doubted.current)
+        assert audited(rubric, judge=judge)["audited"] == 1
+    rubric.refresh_from_db()
+    assert (rubric.audit.judge, rubric.audit.state) == ("judges: one", "red")
+    assert not services.is_stale(rubric.audit, rubric.current)
+
+
+def quotable(request: Request) -> str:
+    """What the judge may quote: the beginning of the calls that it is shown."""
+    return shown(request).calls[:60]
 
 
 class Dying:
@@ -221,5 +228,5 @@ def test_the_job_audits_one_an_environment_or_what_a_filter_leaves() -> None:
     assert run_job(one.payload)["audited"] == 1
     assert run_job(start_environment_audit(None, other.environment).payload)["red"] == 1
     assert run_job(start_filter_audit(None, {"q": "three"}).payload) == {
-        "audited": 0, "cached": 2, "green": 1, "red": 1, "incomplete": 0, "failed": []
+        "audited": 0, "cached": 2, "green": 1, "red": 1, "incomplete": 0, "unproven": 0, "failed": []
     }  # fmt: skip

@@ -23,6 +23,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--items 40 --labels 8 --resamples 20 --plain-items 12",
         {"max_error", "errors", "seconds", "bootstrap_ratio", "bootstrap_gap"},
     ),
+    "answers": ("--tasks 3", {"cases", "wrong_paid", "right_refused", "lines", "wrong", "seconds"}),
     "audits": (
         "--tasks 1",
         {"judging_ratio", "cpu_judging_ratio", "audit_ratio", "audit_median_s", "audit_max_s", "mutants", "states"},

@@ -130,10 +130,12 @@ def test_tasks_that_cannot_be_judged_are_left_out_with_a_reason() -> None:
     TaskRevision.objects.filter(pk=rubric.current_id).update(criteria=["The box is open."])
     Task.objects.filter(pk=empty.pk).update(current=None)
     row = made()
-    assert row.train_rows == 1
+    assert row.train_rows == 2
+    tasks = [task for task in read_rows(row, "train") if isinstance(task, TaskRow)]
+    assert [one.text for task in tasks for one in task.rollout.criteria] == ["The box is open."]
+    assert sum(task.rollout.asks_judge for task in tasks) == 1
     assert row.left_out == {
-        "This task has no checks, so nothing could judge an attempt.": 1,
-        "This task is judged by a rubric, and rollouts are judged by checks so far.": 1,
+        "This task has no checks and no criteria, so nothing could judge an attempt.": 1,
         "This task has no content: its import did not finish. Import its file again.": 1,
     }
 

@@ -79,7 +79,7 @@ def test_a_dry_run_stores_nothing_and_says_what_would_be(researcher: Program) ->
     found = asked(researcher, 200, dry_run=True, split={"unit": "environment", "test_share": 0.001})
     assert found["object"] == "dataset.dry_run"
     assert (found["found"], found["usable"], found["environments"]) == (7, 6, 3)
-    assert found["left_out"] == {"This task has no checks, so nothing could judge an attempt.": 1}
+    assert found["left_out"] == {"This task has no checks and no criteria, so nothing could judge an attempt.": 1}
     assert "nothing held out" in found["problem"]
     assert found["proposals"]
     assert len(found["examples"]) == 6

@@ -61,8 +61,7 @@ def test_without_steps_it_says_what_is_known() -> None:
     ("verdict", "said"),
     [
         ({"passed": False, "error": "KeyError: 'x'"}, "check 5 raised an error"),
-        ({"passed": False, "uncertain": True, "error": "?"}, "check 5 could not tell"),
-        ({"passed": False, "uncertain": True, "judged": {"passed": False}}, "check 5 does not hold, a judge says"),
+        ({"passed": False, "reason": "so", "quote": "(nothing changed)"}, "criterion 5 is not met"),
     ],
 )
 def test_checks_that_said_nothing_are_told_apart(verdict: dict[str, Any], said: str) -> None:

@@ -15,14 +15,15 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.contracts import Attempt
+from synthesis.contracts import AnswerField, Attempt
 from synthesis.errors import FormatError, InfrastructureError, InputError
+from synthesis.formats.answer_form import field_checks
 from synthesis.llm import AskedModel, Endpoint
 from synthesis.portable.attempt import Limits, attempted, earned, untouched
 from synthesis.portable.package import package_id
 from synthesis.portable.task_file import TaskFile, program_of, write_tasks
 from synthesis.runtime import Sandbox
-from tests.fixtures.llm import call, llm_server, refuse
+from tests.fixtures.llm import Request, Scripted, call, llm_server, refuse
 from tests.portable.portable_support import NAMED, TASKS, Script, idle, packaged, portable, solving, unpacked
 
 DATA = f"{NAMED.module}/envarium/portable/data"
@@ -104,6 +105,25 @@ def test_rewards_are_the_verdicts_of_the_checks(sandbox: Sandbox, at: int) -> No
     solved, left = made(sandbox, solving, at), made(sandbox, idle, at)
     assert (earned(solved), solved.outcome) == (1.0, "solved")
     assert earned(left) == untouched(sandbox, portable(TASKS[at])) == 0.0
+
+
+def test_a_task_with_an_answer_form_keeps_it_and_wants_it_submitted(sandbox: Sandbox, tmp_path: Path) -> None:
+    form = (AnswerField(name="day", type="date"),)
+    checks = (*TASKS[0].rollout.checks, *(check.source for check in field_checks(form, {"day": "2025-01-02"})))
+    asked = TASKS[0].rollout.model_copy(update={"answer_form": form, "checks": checks, "marks": None})
+    write_tasks(tmp_path, "train", [portable(TASKS[0]).model_copy(update={"task": asked})])
+    row = TaskFile(tmp_path)[asked.key]
+    assert row.task == asked
+
+    def script(request: Request) -> Scripted:
+        done = solving(request)
+        return done if '"tool_calls"' in done.body else call("submit_answer", day="2025-01-02")
+
+    with llm_server(script) as server:
+        model = AskedModel(Endpoint(name="scripted", base_url=server.url, max_retries=0), "scripted-1")
+        attempt = asyncio.run(attempted(sandbox, row, model, Limits()))
+    assert (earned(attempt), attempt.answer) == (1.0, '{"day": "2025-01-02"}')
+    assert earned(made(sandbox, solving)) == 1.0
 
 
 def test_what_the_infrastructure_spoilt_is_no_reward(sandbox: Sandbox) -> None:

@@ -41,17 +41,15 @@ def scored(row: Trajectory, **fields: Any) -> None:
 
 def test_each_rule_finds_what_it_says_and_the_item_says_which() -> None:
     (maker,) = seed.people("operator")
-    rows = attempts(9)
-    lone, differs, lost, unsure, judged, unasked, program, simulated, _ = rows
+    rows = attempts(7)
+    lone, differs, lost, unasked, program, simulated, _ = rows
     Trajectory.objects.filter(pk=lone.pk).update(outcome="solved")
     Trajectory.objects.filter(pk=differs.pk).update(replay="diverged")
     Trajectory.objects.filter(pk=lost.pk).update(replay="failed")
     Trajectory.objects.filter(pk=program.pk).update(outcome="program_error")
     Trajectory.objects.filter(pk=simulated.pk).update(user_error=True)
-    scored(unsure, verdicts=[{"passed": False, "uncertain": True}])
-    scored(judged, verdicts=[{"passed": True, "judged": True}])
     scored(unasked, verdicts=[], outside=[{"path": "/desk"}])
-    scored(lone, verdicts=[{"passed": False, "uncertain": True}])
+    scored(lone, verdicts=[{"passed": False}], outside=[{"path": "/desk"}])
     scored(lone, verdicts=[{"passed": True}])  # the newest score counts alone
     Task.objects.update(audit_state="red")
     query = "&".join(f"rule={rule.code}" for rule in RULES)
@@ -60,15 +58,13 @@ def test_each_rule_finds_what_it_says_and_the_item_says_which() -> None:
         lone.pk: "it solved a task whose audit is red; it alone solved its task",
         differs.pk: "its reward is not the recorded one",
         lost.pk: "its calls could not be replayed",
-        unsure.pk: "a check could not tell",
-        judged.pk: "a judge decided a check",
         unasked.pk: "it changed what nobody asked for",
         program.pk: "the environment's program ended it",
         simulated.pk: "the simulated user erred",
     }
     page = client_of(maker).get(f"/review/{queue.pk}/").content.decode()
-    assert "a check could not tell" in page
-    assert "rule=uncertain" not in page
+    assert "it changed what nobody asked for" in page
+    assert "rule=unasked" not in page
 
 
 def test_a_flag_of_a_person_and_a_rule_stand_in_one_queue_that_is_made_by_its_form() -> None:
@@ -90,7 +86,7 @@ def test_a_flag_of_a_person_and_a_rule_stand_in_one_queue_that_is_made_by_its_fo
     page = client.get(f"/review/{queue.pk}/edit/").content.decode()
     assert '<option value="failed" selected>' in page
     assert len(re.findall(r'name="flags"[^>]*checked', page)) == 2
-    assert flags_of(QueryDict("rule=nonsense&rule=judged&rule=judged")) == ("judged",)
+    assert flags_of(QueryDict("rule=nonsense&rule=unasked&rule=unasked")) == ("unasked",)
 
 
 def test_the_second_of_two_who_change_a_queue_sees_what_the_first_did() -> None:

@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from synthesis.contracts import Attempt, Program, Reference, ReferenceCall, Tool
+from synthesis.contracts import AnswerField, Attempt, Program, Reference, ReferenceCall, Tool
+from synthesis.formats.answer_form import field_checks
 from synthesis.llm import Endpoint
 from synthesis.llm.client import connect
 from synthesis.llm.openai_chat import OpenAIChat
@@ -72,6 +73,12 @@ ANSWERED = (
     "def check(initial_state, final_state):\n    return final_state['boxes']['B-1']['open']",
     "def check(initial_state, final_state, answer):\n    return 'B-1' in (answer or '')",
 )
+FORM = (
+    AnswerField(name="box", type="id", description="The box that was opened."),
+    AnswerField(name="boxes", type="number", unit="boxes", description="How many boxes she has.", required=False),
+)
+EXPECTED = {"box": "B-1", "boxes": 1}
+FORM_CHECKS = (CHECKS[0], *(check.source for check in field_checks(FORM, EXPECTED)))
 
 
 def program() -> Program:
@@ -93,6 +100,11 @@ def task(**changes: Any) -> RolloutTask:
         "checks": CHECKS,
     }
     return RolloutTask(**(fields | changes))
+
+
+def form_task(**changes: Any) -> RolloutTask:
+    """The task with an answer form: two of its three checks compare fields."""
+    return task(**({"answer_form": FORM, "checks": FORM_CHECKS} | changes))
 
 
 def gather(sandbox: Sandbox, plans: Iterable[Plan], **options: Any) -> list[Attempt]:

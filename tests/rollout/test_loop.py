@@ -44,7 +44,7 @@ def test_an_attempt_is_kept_with_everything_that_happened(sandbox: Sandbox) -> N
     assert made.timing.agent_s > 0
     assert made.timing.verification_s > 0
     assert made.timing.user_s == 0
-    assert set(made.prompts) == {"agent/task", "agent/tools"}
+    assert set(made.prompts) == {"agent/task", "agent/tools", "agent/end_task"}
     assert server.requests[0]["temperature"] == 0.3
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
+from synthesis.formats.answer_form import answer_text, form_record, read_form, with_field_checks
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
-from tests.rollout.support import SOURCE
+from tests.rollout.support import EXPECTED, FORM, SOURCE
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import EndpointChanges, save_endpoint
@@ -31,7 +32,17 @@ def checks_of(sources: tuple[str, ...]) -> tuple[CheckRecord, ...]:
     return tuple(CheckRecord(label=f"check {number}", source=source) for number, source in enumerate(sources, 1))
 
 
-def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, key: str = "open-ada") -> Task:
+def make_task(
+    *,
+    reference: bool = True,
+    checks: bool | tuple[str, ...] = True,
+    key: str = "open-ada",
+    criteria: tuple[Any, ...] = (),
+    form: bool = False,
+    **asked: Any,
+) -> Task:
+    """With a `form` two of the checks compare fields of the answer; `asked`: `answer_form` and `expected_answer` of a
+    rubric, as records hold them."""
     kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
     environment = EnvironmentRecord(
         key="shelf",
@@ -44,6 +55,8 @@ def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, 
         tools=tuple(ToolRecord(name=name, kind=kind) for name, kind in kinds.items()),  # type: ignore[arg-type]
     )
     listed = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
+    own = listed if checks is True else checks_of(checks or ())
+    raw_form = form_record(FORM, EXPECTED) if form else asked
     record = TaskRecord(
         environment_key="shelf",
         key=key,
@@ -51,12 +64,15 @@ def make_task(*, reference: bool = True, checks: bool | tuple[str, ...] = True, 
         scenario_name="Two boxes",
         instruction="Ada would like her box to be opened.",
         initial_state={},
-        checks=listed if checks is True else checks_of(checks or ()),
+        checks=with_field_checks(own, FORM, EXPECTED) if form else own,
+        criteria=criteria,
+        answer_form=read_form(raw_form, "task"),
+        expected_answer=raw_form.get("expected_answer", {}),
         score_rule="goals",
-        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks},
+        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks, **raw_form},
     )
-
-    return imported_task(environment, record, REFERENCE if reference else None)
+    known = REFERENCE.model_copy(update={"answer": answer_text(EXPECTED)}) if form else REFERENCE
+    return imported_task(environment, record, known if reference else None)
 
 
 def person(role: str = "annotator", name: str = "ann") -> User:

@@ -13,6 +13,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
+from synthesis.formats.records import Criterion
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, jsonl, lesson, lessons, task, tasks
 from training.config import Supervised
@@ -176,22 +177,18 @@ def test_the_default_user_is_written_to_the_job() -> None:
     assert (job.user_endpoint, job.user_model) == (endpoint, "m")
 
 
-def test_checks_that_leave_doubts_to_a_judge_want_one() -> None:
-    asking = "CRITERION = 'It says so.'\ndef check(initial_state, final_state, answer):\n    return says_yes(answer)\n"
+def test_rubrics_are_refused_if_nobody_judges() -> None:
     rows = tasks()
-    rollout = rows[3].rollout.model_copy(update={"checks": ("True", asking)})
+    rollout = rows[3].rollout.model_copy(update={"checks": (), "criteria": (Criterion(text="It is done."),)})
     row = frozen([*rows[:3], rows[3].model_copy(update={"rollout": rollout}), *rows[4:]])
     found = preflight(asks(row))
-    assert found.ok
-    (warning,) = [one for one in found.warnings if one.code == "no_judge"]
-    assert (
-        "The checks of 1 task leave to a judge what they cannot tell of an answer, and nobody judges" in warning.message
-    )
+    assert problems(found) == {"judge_model": "missing"}
+    assert "1 task is judged by a rubric, and nobody judges" in found.problems[0].message
     evaluated = preflight(asks(frozen(lessons()), "supervised", evaluation=row.public_id))
-    assert "no_judge" in warnings(evaluated)
+    assert problems(evaluated) == {"judge_model": "missing"}
     endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])
     RoleModel.objects.create(role="judge", endpoint=endpoint, model="m")
-    assert "no_judge" not in warnings(preflight(asks(row)))
+    assert not problems(preflight(asks(row)))
     job = create_job(asks(row), pages_seed.person("researcher"))
     assert (job.judge_endpoint, job.judge_model) == (endpoint, "m")
     assert problems(preflight(asks(row, judge_model="7/none"))) == {"judge_model": "model_not_found"}

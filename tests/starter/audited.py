@@ -53,6 +53,7 @@ def audited(sandbox: Sandbox, folder: Path, task: TaskRecord) -> TaskAudit:
         Subject(
             program=program_of(environment(folder)),
             initial=encode_state(task.initial_state),
+            answer_form=task.answer_form,
             checks=tuple(check.source for check in task.checks),
             labels=tuple(check.label for check in task.checks),
             rule=task.score_rule,
@@ -69,11 +70,9 @@ def require_green(audit: TaskAudit) -> None:
     assert audit.reference is not None
     assert (audit.nothing.reward, audit.reference.reward, audit.deterministic) == (0, 1, True)
     kinds = {one.mutant.kind for one in audit.counted}
-    changed = {"call_removed", "argument_altered", "call_added", "answer_altered", "answer_contrary"}
+    changed = {"call_removed", "argument_altered", "call_added", "answer_altered"}
     assert kinds - {"record_swapped"} == changed
-    spelled = [one for one in audit.mutants if one.mutant.expects == "full"]
-    assert len(spelled) >= 6
-    assert all(one.probe.reward == 1 for one in spelled)
+    assert all(one.probe.reward == 1 for one in audit.mutants if one.mutant.expects == "full")
     assert audit.below == len(audit.counted)
 
 

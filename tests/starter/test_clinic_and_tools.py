@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.formats.answer_form import answer_text
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import HERE, environment, read, references, tasks
+from synthesis.starter import HERE, environment, read, tasks
 from synthesis.starter.record import execute, program_of
 
 
@@ -40,8 +41,8 @@ REFUSED = [
     ("clinic_desk", 0, "cancel_appointment", ["A-112", "patient_request"], "Only a booked appointment"),
     ("clinic_desk", 0, "join_waiting", ["P-011", "physiotherapy"], "already waits"),
     ("clinic_desk", 0, "set_room_status", ["R3", "closed"], "still holds"),
-    ("clinic_desk", 0, "send_message", ["P-004", "Hello", "sms"], "did not agree"),
-    ("clinic_desk", 0, "send_message", ["P-001", "x" * 321], "320 characters"),
+    ("clinic_desk", 1, "send_message", ["A-101", "sms"], "did not agree"),
+    ("clinic_desk", 0, "send_message", ["A-101", "post"], "sms or email"),
     # The tool library.
     ("tool_library", 0, "lend_item", ["M-16", "T-118", 3], "owes more"),
     ("tool_library", 0, "reserve_item", ["M-16", "T-118", "2026-04-20", 3], "owes more"),
@@ -154,8 +155,8 @@ def book(patient, service, clinician, date, start):
     return call("book_appointment", patient_id=patient, service=service, clinician_id=clinician, date=date, start=start)
 
 
-def write(patient, text, channel="sms"):
-    return call("send_message", patient_id=patient, text=text, channel=channel)
+def write(appointment, channel="sms"):
+    return call("send_message", appointment_id=appointment, channel=channel)
 
 
 def cancel(*keys, reason="clinic_request"):
@@ -167,18 +168,18 @@ OTHER_WAYS = {
         [
             book("P-001", "check_up", "C-1", "2026-03-05", "08:00"),
             *cancel("A-102", reason="patient_request"),
-            write("P-001", "See you on Thursday at 8 a.m., Dr. Osei will see you."),
+            write("A-142"),
         ],
-        "She is done at 8:30 am; she starts at 8:00.",
+        {"finished": "08:30"},
     ),
     "clinic-fill-physio-gaps": (
         [
             book("P-015", "physiotherapy", "C-4", "2026-03-04", "12:00"),
-            write("P-015", "Samir can see you on Wednesday at noon.", "email"),
+            write("A-142", "email"),
             book("P-011", "physiotherapy", "C-4", "2026-03-04", "08:45"),
-            write("P-011", "Samir can see you on Wednesday at 8:45.", "email"),
+            write("A-143", "email"),
         ],
-        "225",
+        {"booked": 225},
     ),
     "clinic-broken-scanner": (
         [
@@ -187,55 +188,55 @@ OTHER_WAYS = {
             book("P-003", "ultrasound", "C-5", "2026-03-11", "15:00"),
             book("P-004", "ultrasound", "C-2", "2026-03-10", "10:30"),
             book("P-017", "ultrasound", "C-5", "2026-03-10", "11:00"),
-            write("P-017", "New time for your scan: 11.00 on Tuesday."),
-            write("P-004", "New time for your scan: 10.30 on Tuesday.", "email"),
+            write("A-148"),
+            write("A-147", "email"),
         ],
-        "At 11.30.",
+        {"over": "11:30"},
     ),
     "clinic-nurse-away": (
         [
             *cancel("A-125", "A-124", "A-117", "A-116"),
             *cancel("A-134", reason="no_longer_needed"),
             book("P-002", "vaccination", "C-3", "2026-03-09", "11:15"),
-            write("P-002", "Come to Nurse Lind at 11:15 today."),
+            write("A-146"),
             book("P-020", "blood_test", "C-3", "2026-03-11", "16:45"),
             book("P-022", "blood_test", "C-3", "2026-03-11", "17:00"),
             book("P-013", "blood_test", "C-3", "2026-03-11", "13:45"),
             book("P-011", "blood_test", "C-3", "2026-03-12", "10:00"),
-            write("P-020", "Your blood test: Wednesday at 4:45 pm.", "email"),
-            write("P-022", "Your blood test: Wednesday at 5 p.m."),
-            write("P-013", "Your blood test: Wednesday at 1.45 pm."),
-            write("P-011", "Your blood test: Thursday at 10:00."),
+            write("A-147", "email"),
+            write("A-148"),
+            write("A-149"),
+            write("A-150"),
         ],
-        "On Wednesday 11 March she has five people from 13:00 to 17:15, 75 minutes in all.",
+        {"booked": 75},
     ),
     "tools-gita-returns": (
         [
             call("reserve_item", member_id="M-15", item_id="T-108", start="2026-04-21", days=4),
             call("cancel_reservation", reservation_id="V-2"),
-            call("return_item", item_id="T-107", damage="The dust bag's holder broke; dust bag holder is off"),
+            call("return_item", item_id="T-107", damaged_part="dust_bag_holder"),
             call("take_payment", member_id="M-07", cents=200),
             call("take_payment", member_id="M-07", cents=300),
         ],
-        "Gita has settled everything; call Olga.",
+        {"member": "Olga Sokolova"},
     ),
     "tools-before-closing": (
         [
             call("extend_loan", loan_id="L-1", days=2),
             call("record_inspection", item_id="T-111", passed=False),
             call("record_inspection", item_id="T-104", passed=True),
-            call("finish_repair", item_id="T-108", note="Belt replaced"),
+            call("finish_repair", item_id="T-108", new_part="belt"),
             call("lend_item", member_id="M-18", item_id="T-102", days=7),
             call("lend_item", member_id="M-18", item_id="T-108", days=7),
             call("take_payment", member_id="M-12", cents=150),
             call("reserve_item", member_id="M-12", item_id="T-116", start="2026-06-12", days=3),
             call("cancel_reservation", reservation_id="V-4"),
-            call("return_item", item_id="T-115", damage="Foot missing"),
-            call("return_item", item_id="T-120", damage="Clicks no more"),
+            call("return_item", item_id="T-115", damaged_part="foot"),
+            call("return_item", item_id="T-120", damaged_part="click"),
             call("return_item", item_id="T-124"),
             call("take_payment", member_id="M-20", cents=1500),
         ],
-        "15.00 from Umar and 1.50 from Leo make 1650 cents.",
+        {"taken": 16.5},
     ),
 }
 
@@ -247,35 +248,8 @@ def test_another_right_way_earns_everything_and_a_wrong_answer_does_not(sandbox,
     folder = HERE / ("clinic_desk" if key.startswith("clinic") else "tool_library")
     task = next(task for task in tasks(folder) if task.key == key)
     program = program_of(environment(folder))
-    results, reward = execute(sandbox, program, task, calls, answer)
+    results, reward = execute(sandbox, program, task, calls, answer_text(answer))
     assert all(result.result["success"] for result in results)
     assert reward.reward == 1
-    for other in ("", "Done.", "It is 7:15, 1.10 or 4 minutes.", "8:10, 8:20, 8:30, 8:40, 11:20, 11:30 or 11:40"):
+    for other in ("", answer_text({}), str(*answer.values())):
         assert execute(sandbox, program, task, calls, other)[1].reward < 1
-
-
-ANSWERS = [
-    (
-        "clinic-wanda-cancels",
-        ["She comes at 8:15.", "08.15", "First at 8:15 am, then 15:30"],
-        ["18:15", "8:150", "8:15 pm"],
-    ),
-    ("clinic-one-trip", ["10:45"], ["10:30", "110:45"]),
-    ("tools-amina-longer", ["2026-04-23", "April 23rd", "the 23rd, 3 days more"], ["24 April", "1923", "230"]),
-    ("tools-pedro-shelf", ["1350 cents", "13,50 €", "13.5"], ["1350.00", "113.50", "12.50, 13.00, 13.50 or 14.00"]),
-    ("tools-marta-settles", ["800", "8.00", "She owes 800 cents."], ["1800 cents", "80", "8.01"]),
-    (
-        "tools-street-party",
-        ["Esther", "Esther Okafor has it before Ruth"],
-        ["Tessa Wood", "Ruth", "Esther, Tessa or Olga"],
-    ),
-]
-
-
-@pytest.mark.parametrize(("key", "right", "wrong"), ANSWERS)
-def test_the_value_counts_and_not_how_it_is_said(sandbox, key, right, wrong):
-    folder = HERE / ("clinic_desk" if key.startswith("clinic") else "tool_library")
-    task = next(task for task in tasks(folder) if task.key == key)
-    program, calls = program_of(environment(folder)), references(folder)[key]["calls"]
-    assert [execute(sandbox, program, task, calls, answer)[1].reward == 1 for answer in right] == [True] * len(right)
-    assert [execute(sandbox, program, task, calls, answer)[1].reward == 1 for answer in wrong] == [False] * len(wrong)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.formats.answer_form import answer_text
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import HERE, environment, read, references, tasks
@@ -31,7 +32,7 @@ def play(sandbox, index, *calls):
 
 def earned(sandbox, key, calls, answer, refused=()):
     task = next(task for task in tasks(FOLDER) if task.key == key)
-    results, reward = execute(sandbox, program_of(environment(FOLDER)), task, calls, answer)
+    results, reward = execute(sandbox, program_of(environment(FOLDER)), task, calls, answer_text(answer))
     assert [index for index, result in enumerate(results) if not result.result["success"]] == list(refused)
     return reward.reward
 
@@ -142,8 +143,8 @@ def test_the_rowing_round_may_be_done_in_another_order_and_try_too_much(sandbox)
     paid = [item for item in money[1:] if item["arguments"]["bank_line_id"] != "B-710"]
     done = [reminders[0], *parts, *reversed(paid), back, money[0], *tries, *reversed(reminders[1:])]
     refused = [done.index(item) for item in tries]
-    assert earned(sandbox, "ledger-rowing-round", done, "€20 in all", refused) == 1
-    assert earned(sandbox, "ledger-rowing-round", done, "€20 or €30", refused) < 1
+    assert earned(sandbox, "ledger-rowing-round", done, {"fees": 20}, refused) == 1
+    assert earned(sandbox, "ledger-rowing-round", done, {"fees": 30}, refused) < 1
 
 
 def test_the_family_may_be_billed_and_paid_one_by_one(sandbox):
@@ -153,7 +154,7 @@ def test_the_family_may_be_billed_and_paid_one_by_one(sandbox):
         calls.append(call("assign_payment", bank_line_id="B-731", invoice_id=f"I-{number}", cents=cents))
     calls.append(call("issue_invoice", member_id="M-133", year=2026, subject="course"))
     calls.append(call("assign_payment", bank_line_id="B-731", invoice_id="I-224", cents=3000))
-    assert earned(sandbox, "ledger-new-family", calls, "65 euros of the 95.00 for the course remain.") == 1
+    assert earned(sandbox, "ledger-new-family", calls, {"remaining": 65}) == 1
 
 
 def test_the_year_may_be_closed_in_another_order(sandbox):
@@ -164,35 +165,5 @@ def test_the_year_may_be_closed_in_another_order(sandbox):
     money = [item for item in others if item["tool"] == "assign_payment"]
     halves = [{**transfer, "arguments": {**transfer["arguments"], "cents": cents}} for cents in (6000, 240)]
     calls = [close, mats, *halves, mats, *credits, carried[1], *reversed(money), carried[0], close]
-    said = "The surplus is 577.55 (2,175.00 less 1,597.45)."
-    assert earned(sandbox, "ledger-close-2025", calls, said, (0, 1)) == 1
-    assert earned(sandbox, "ledger-close-2025", calls, "217500 in, 159745 out", (0, 1)) < 1
-
-
-DEBIT = REFERENCES["ledger-returned-debit"]["calls"]
-RIGHT = [
-    "2026-04-16",
-    "By 16 April 2026.",
-    "April 16th",
-    "the 16th of April",
-    "It is due on 16.04.2026, 90.00 in all.",
-    "16/04/2026",
-    "2026/04/16",
-    "Apr 16",
-]
-WRONG = [
-    "",
-    "16",
-    "17 April 2026",
-    "17/04/2026",
-    "2027-04-16",
-    "16 or 17 April",
-    "April 6",
-    "2026-04-16 or 2026-05-16",
-    "16 April 2025",
-]
-
-
-@pytest.mark.parametrize(("said", "right"), [*((text, True) for text in RIGHT), *((text, False) for text in WRONG)])
-def test_a_date_is_understood_in_any_sentence(sandbox, said, right):
-    assert (earned(sandbox, "ledger-returned-debit", DEBIT, said) == 1) is right
+    assert earned(sandbox, "ledger-close-2025", calls, {"surplus": 577.55}, (0, 1)) == 1
+    assert earned(sandbox, "ledger-close-2025", calls, {"surplus": 2175}, (0, 1)) < 1

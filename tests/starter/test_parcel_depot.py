@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.formats.answer_form import answer_text
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import HERE, environment, read, references, tasks
@@ -31,7 +32,7 @@ def play(sandbox, index, *calls):
 
 def earned(sandbox, key, calls, answer):
     task = next(task for task in tasks(FOLDER) if task.key == key)
-    results, reward = execute(sandbox, program_of(environment(FOLDER)), task, calls, answer)
+    results, reward = execute(sandbox, program_of(environment(FOLDER)), task, calls, answer_text(answer))
     assert all(result.result["success"] for result in results)
     return reward.reward
 
@@ -154,7 +155,7 @@ def test_the_tailor_may_pay_in_parts_and_the_shelves_fill_in_another_order(sandb
         call("collect_charge", parcel_id="P-1020", cents=4320),
         call("move_parcel", parcel_id="P-1020", bay_id="B5"),
     ]
-    assert earned(sandbox, "parcels-tailor-customs", calls, "€66.00, that is 43.20 for the cloth and 22.80") == 1
+    assert earned(sandbox, "parcels-tailor-customs", calls, {"paid": 66}) == 1
 
 
 def test_the_harbour_run_may_be_loaded_backwards_and_corrected(sandbox):
@@ -172,7 +173,7 @@ def test_the_harbour_run_may_be_loaded_backwards_and_corrected(sandbox):
         call("unload_parcel", parcel_id="P-1001", bay_id="B1"),
         call("load_parcel", parcel_id="P-1001", tour_id="T-205"),
     ]
-    assert earned(sandbox, "parcels-harbour-run", [plan, pay, *reversed(loads), *wrong, release], "82,400 g") == 1
+    assert earned(sandbox, "parcels-harbour-run", [plan, pay, *reversed(loads), *wrong, release], {"weight": 82.4}) == 1
 
 
 def test_hillside_may_be_swapped_over_the_other_shelf(sandbox):
@@ -191,7 +192,7 @@ def test_hillside_may_be_swapped_over_the_other_shelf(sandbox):
     calls.append(call("load_parcel", parcel_id="P-2011", tour_id="T-405"))
     calls.append(call("load_parcel", parcel_id="P-2016", tour_id="T-404"))
     calls.append(call("release_tour", tour_id="T-404"))
-    assert earned(sandbox, "parcels-hillside-swap", calls, "It carries 34.25 kg (T-404, 2026-11-21).") == 1
+    assert earned(sandbox, "parcels-hillside-swap", calls, {"weight": 34.25}) == 1
 
 
 def test_the_music_school_may_be_served_in_another_order(sandbox):
@@ -206,14 +207,4 @@ def test_the_music_school_may_be_served_in_another_order(sandbox):
     shelf = [call("move_parcel", parcel_id="P-2001", bay_id="B7")]
     at = next(i for i, item in enumerate(middle) if item["tool"] == "load_parcel")
     calls = [*drum, plan, scores, *middle[:at], *shelf, *reversed(middle[at:]), last]
-    assert earned(sandbox, "parcels-music-school", calls, "43.40 (41.60 for the amplifier and 1.80)") == 1
-
-
-GUESSES = ["", "590 or 600", "5.90, 6.90", "I have nothing to report.", "15.90", "5.905", "-5.90", "59"]
-SAID = ["5.90", "She paid €5.90.", "590 cents", "5,90", "On Thursday the 14th; she paid 5.90 (P-1012).", "EUR5.90"]
-
-
-@pytest.mark.parametrize(("said", "reward"), [*((text, False) for text in GUESSES), *((text, True) for text in SAID)])
-def test_the_answer_is_one_amount_in_any_sentence(sandbox, said, reward):
-    calls = REFERENCES["parcels-thursday-evening"]["calls"]
-    assert (earned(sandbox, "parcels-thursday-evening", calls, said) == 1) is reward
+    assert earned(sandbox, "parcels-music-school", calls, {"paid": 43.4}) == 1

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
 from synthesis.assessment.environments import read_findings, view_of
+from synthesis.formats.answer_form import field_checks, read_submission
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
 from synthesis.formats.records import RunRecord, TaskRecord
@@ -45,10 +47,8 @@ def start(sandbox: Sandbox, folder, task: TaskRecord):
 
 @every_played_task
 def test_the_reference_earns_everything_and_each_call_is_accepted(sandbox, folder, task):
-    reference = references(folder)[task.key]
-    results, reward, *_ = execute(
-        sandbox, program_of(environment(folder)), task, reference["calls"], reference["answer"]
-    )
+    calls, program = references(folder)[task.key]["calls"], program_of(environment(folder))
+    results, reward = execute(sandbox, program, task, calls, task.reference.answer)
     assert reward.reward == 1
     assert all(result.ok and result.result["success"] for result in results)
 
@@ -60,8 +60,27 @@ def test_doing_nothing_earns_nothing_and_something_is_guarded(sandbox, folder, t
     found = marks(sandbox, sources, state)
     assert do_nothing(sandbox, sources, state, rule="goals", marks=found).reward == 0
     assert set(found) == {"goal", "guard"}
-    assert [mark for mark, source in zip(found, sources, strict=True) if reads_answer(source)] == ["goal"]
-    assert 4 <= len(sources) <= 15
+    asked = [mark for mark, source in zip(found, sources, strict=True) if reads_answer(source)]
+    assert asked == ["goal"] * len(task.answer_form)
+    assert 4 <= len(sources) < 15 + len(task.answer_form)
+
+
+@every_task
+def test_each_field_of_a_form_is_judged_and_no_other_check_reads_the_answer(folder, task):
+    assert task.answer_form
+    assert set(task.expected_answer) == {field.name for field in task.answer_form}
+    assert all(field.description for field in task.answer_form)
+    assert find_told_values(task) == []
+    assert task.checks[-len(task.answer_form) :] == field_checks(task.answer_form, task.expected_answer)
+    assert not any(reads_answer(check.source) for check in task.checks[: -len(task.answer_form)])
+    submitted = json.loads(task.reference.answer)
+    assert read_submission(task.answer_form, submitted) == submitted == task.expected_answer
+
+
+def find_told_values(task: TaskRecord) -> list[str]:
+    """Return the expected values that a description gives away."""
+    words = " ".join(field.description for field in task.answer_form)
+    return [str(value) for value in task.expected_answer.values() if re.search(rf"\b{re.escape(str(value))}\b", words)]
 
 
 @every_task

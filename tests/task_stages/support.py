@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from synthesis.contracts import Message, ToolCall, Usage
+from synthesis.contracts import AnswerField, Message, ToolCall, Usage
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import LLMError
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
@@ -96,14 +96,15 @@ def function(says: str, before: str = "pass") -> str:
 
 
 HERS = function("final_state['lockers']['L-2']['member_id'] == 'M-1'")
-TOLD = function("says_name(answer, 'L-2', code=True)")
+GONE = function("final_state['lockers']['L-2'].get('member_id', '') > ''")
 OTHERS = function("all(final_state['lockers'].get(k) == v for k, v in initial_state['lockers'].items() if k != 'L-2')")
-ITEMS = ("Locker L-2 is Ada's", "The answer names locker L-2", "The other lockers are as before")
+ITEMS = ("Locker L-2 is Ada's", "Locker L-2 is no longer free", "The other lockers are as before")
+FORM = (AnswerField(name="locker", type="id", description="The number of her locker"),)
 
 
 def task(*sources: str, **changes: Any) -> TaskDraft:
     """The task with these checks (by default sound ones)."""
-    given = sources or (HERS, TOLD, OTHERS)
+    given = sources or (HERS, GONE, OTHERS)
     labels = [*ITEMS, *(f"Item {number}" for number in range(len(ITEMS) + 1, len(given) + 1))]
     checks = tuple(CheckRecord(label=label, source=source) for label, source in zip(labels, given, strict=False))
     made = TaskDraft(title="A locker for Ada", instruction=INSTRUCTION, checklist=tuple(labels), checks=checks)
@@ -116,6 +117,7 @@ LOOK: Turn = ("list_lockers", {})
 GIVE: Turn = ("assign_locker", {"locker_id": "L-2", "member_id": "M-1"})
 TAKEN: Turn = ("assign_locker", {"locker_id": "L-1", "member_id": "M-1"})
 DONE: Turn = "It is L-2."
+SUBMIT: Turn = ("submit_answer", {"locker": "L-2"})
 
 
 def assigned(locker_id: str, member_id: str = "M-1") -> Turn:

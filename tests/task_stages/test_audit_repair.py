@@ -9,6 +9,7 @@ import pytest
 from synthesis.contracts import Allowance, Frame, Reference, ReferenceCall
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
+from synthesis.formats.answer_form import with_field_checks
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.audit_repair import audit
@@ -17,15 +18,19 @@ from synthesis.verifiers.audit_report import TaskAudit
 
 from .support import (
     DONE,
+    FORM,
     GIVE,
+    GONE,
     HERS,
     ITEMS,
     LOOK,
     OTHERS,
     RECORD,
     SCENARIO,
-    TOLD,
+    SUBMIT,
     Scripted,
+    Turn,
+    assigned,
     function,
     run,
     task,
@@ -34,7 +39,10 @@ from .support import (
 CALL = ReferenceCall(tool="assign_locker", arguments={"locker_id": "L-2", "member_id": "M-1"})
 REFERENCE = Reference(calls=(ReferenceCall(tool="list_lockers"), CALL), answer="It is L-2.")
 WEAK = function("final_state['lockers']['L-2']['member_id'] != ''")
-SOUND = (HERS, TOLD, OTHERS)
+SOUND = (HERS, GONE, OTHERS)
+THIRD = assigned("L-3", "M-2")
+THIRD_CALL = ReferenceCall(tool="assign_locker", arguments={"locker_id": "L-3", "member_id": "M-2"})
+BOTH = function("final_state['lockers']['L-3']['member_id'] == 'M-2'")
 
 
 def repaired(*sources: str, free: Any = None) -> str:
@@ -53,16 +61,16 @@ def test_a_sound_task_is_green_and_nobody_is_asked(sandbox: Sandbox) -> None:
     assert (found, audit.state, model.calls) == (draft, "green", [])
 
 
-def test_without_a_reference_it_is_incomplete_and_kept(sandbox: Sandbox) -> None:
+def test_without_a_reference_it_is_unproven_and_kept(sandbox: Sandbox) -> None:
     found, audit = audited(sandbox, Scripted(), task())
-    assert (found.reference, audit.state) == (None, "incomplete")
+    assert (found.reference, audit.state) == (None, "unproven")
 
 
 def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(*SOUND)})
     free = Allowance(path="/lockers/*/floor", source="author", reason="A locker may stand on any floor.")
     frame = Frame(allowances=(Allowance(path="/lockers/L-2/member_id"), Allowance(path="/refusals/+", most=2), free))
-    draft = task(WEAK, TOLD, OTHERS, reference=REFERENCE, notes=("An old note.",), frame=frame, free=(free,))
+    draft = task(WEAK, GONE, OTHERS, reference=REFERENCE, notes=("An old note.",), frame=frame, free=(free,))
     found, audit = audited(sandbox, model, draft)
     assert audit.state == "green"
     assert [check.source for check in found.checks] == list(SOUND)
@@ -74,12 +82,13 @@ def test_a_red_audit_is_repaired_once_with_what_it_found(sandbox: Sandbox) -> No
     assert WEAK.strip() in told
     assert "\n/lockers/L-2/member_id\n/refusals/+ (at most 2)\n/lockers/*/floor (in FREE)\n" in told
     assert "The known way: it does more than the task asks" in told
+    assert "Nobody met everything" not in told
 
 
 def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -> None:
     runs = [[LOOK, GIVE, DONE], [("assign_locker", {"locker_id": "L-2", "member_id": "M-2"}), DONE], ["No."]]
     model = Scripted({"repair_task": repaired(*SOUND)}, teacher=runs)
-    weak = task(WEAK, TOLD, OTHERS)
+    weak = task(WEAK, GONE, OTHERS)
 
     async def both(kit: Kit) -> tuple[TaskDraft, TaskDraft]:
         before = await solve(kit, RECORD, SCENARIO, weak)
@@ -97,36 +106,25 @@ def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -
 
 
 def test_a_repair_is_solved_again_where_the_reference_no_longer_earns_all(sandbox: Sandbox) -> None:
-    other = function("mentions(answer, 'Ada')")
-    told = {
-        "repair_task": repaired(HERS, TOLD, OTHERS).replace(
-            "says_name(answer, 'L-2', code=True)", "mentions(answer, 'Ada')"
-        )
-    }
-    model = Scripted(told, teacher=[[LOOK, GIVE, DONE], [GIVE, "Ada has it now."]])
-    found, audit = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
+    model = Scripted({"repair_task": repaired(HERS, BOTH)}, teacher=[[LOOK, GIVE, DONE], [GIVE, THIRD, DONE]])
+    found, audit = audited(sandbox, model, task(WEAK, GONE, reference=REFERENCE), solver_runs=2)
     assert audit.state == "green"
-    assert found.checks[1].source == other
-    assert found.reference == Reference(calls=(CALL,), answer="Ada has it now.")
+    assert found.checks[1].source == BOTH
+    assert found.reference == Reference(calls=(CALL, THIRD_CALL), answer="It is L-2.")
 
 
 def test_where_the_same_runs_fail_new_ones_are_made(sandbox: Sandbox) -> None:
-    told = {
-        "repair_task": repaired(HERS, TOLD, OTHERS).replace(
-            "says_name(answer, 'L-2', code=True)", "mentions(answer, 'Ada')"
-        )
-    }
-    model = Scripted(told, teacher=[[GIVE, DONE], [GIVE, DONE], [GIVE, "Ada has it."], [GIVE, DONE]])
-    found, _ = audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE), solver_runs=2)
-    assert found.reference is not None
-    assert found.reference.answer == "Ada has it."
+    told = {"repair_task": repaired(HERS, BOTH)}
+    model = Scripted(told, teacher=[[GIVE, DONE], [GIVE, DONE], [GIVE, THIRD, DONE], [GIVE, DONE]])
+    found, _ = audited(sandbox, model, task(WEAK, GONE, reference=REFERENCE), solver_runs=2)
+    assert found.reference == Reference(calls=(CALL, THIRD_CALL), answer="It is L-2.")
     assert {call.site.sample for call in model.calls if call.site.stage == "solve"} == {0, 1, 2, 3}
 
 
 def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) -> None:
-    model = Scripted({"repair_task": repaired(WEAK, TOLD, OTHERS)})
+    model = Scripted({"repair_task": repaired(WEAK, GONE, OTHERS)})
     with pytest.raises(Rejected, match="still red after one repair: mutant_passes") as found:
-        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
     assert found.value.reason == "red_audit"
     assert len(model.calls) == 1
     evidence: Any = found.value.evidence
@@ -136,20 +134,20 @@ def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) ->
 def test_a_repair_that_stays_unfit_is_rejected_with_the_first_audit(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(HERS, function("True"), OTHERS)})
     with pytest.raises(Rejected, match=r"could not repair it \(check 2 .* mutant_passes") as found:
-        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
     assert found.value.reason == "red_audit"
     assert len(model.calls) == 3
 
 
 def test_a_repair_that_cannot_be_read_is_a_failure(sandbox: Sandbox) -> None:
     with pytest.raises(MalformedReply):
-        audited(sandbox, Scripted({"repair_task": "[]"}), task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, Scripted({"repair_task": "[]"}), task(WEAK, GONE, OTHERS, reference=REFERENCE))
 
 
 def test_a_repair_without_a_goal_is_rejected(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(OTHERS)})
     with pytest.raises(Rejected) as found:
-        audited(sandbox, model, task(WEAK, TOLD, OTHERS, reference=REFERENCE))
+        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
     assert found.value.reason == "no_goal_check"
 
 
@@ -166,3 +164,115 @@ def test_a_program_that_no_longer_starts_is_a_fact(sandbox: Sandbox) -> None:
     with pytest.raises(Rejected) as found:
         run(lambda kit: audit(kit, RECORD, broken, task(reference=REFERENCE)), Scripted(), sandbox)
     assert found.value.reason == "state_invalid"
+
+
+RELEASE: Turn = ("release_locker", {"locker_id": "L-1"})
+RELEASED = function("final_state['lockers']['L-1']['member_id'] == ''")
+FORGOTTEN = task(
+    HERS, GONE, instruction="Give Ada the free locker on the ground floor, and take Bo's back, he has left."
+)
+"""The checklist forgot the second of two things asked."""
+
+
+def solved_and_audited(
+    sandbox: Sandbox, model: Scripted, draft: TaskDraft, solver_runs: int = 1
+) -> tuple[TaskDraft, TaskAudit]:
+    async def both(kit: Kit) -> tuple[TaskDraft, TaskAudit]:
+        return await audit(kit, RECORD, SCENARIO, await solve(kit, RECORD, SCENARIO, draft))
+
+    return run(both, model, sandbox, solver_runs=solver_runs)
+
+
+def test_what_the_checklist_forgot_is_told_and_stays_in_the_reference(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, GONE, RELEASED)}, teacher=[[GIVE, RELEASE, DONE]])
+    found, report = solved_and_audited(sandbox, model, FORGOTTEN)
+    assert 'met without call 2, release_locker {"locker_id": "L-1"}' in model.last_words()
+    assert report.state == "green"
+    assert found.reference is not None
+    assert [call.tool for call in found.reference.calls] == ["assign_locker", "release_locker"]
+    assert [one.outcome for one in found.runs] == ["solved"]
+
+
+def test_what_the_author_says_was_not_asked_leaves_the_reference(sandbox: Sandbox) -> None:
+    reply = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [2]", 1)
+    model = Scripted({"repair_task": reply}, teacher=[[GIVE, RELEASE, DONE]])
+    found, report = solved_and_audited(sandbox, model, FORGOTTEN)
+    assert report.state == "green"
+    assert found.reference == Reference(calls=(CALL,), answer="It is L-2.")
+    assert found.notes == ('The author says that this was not asked for: release_locker {"locker_id": "L-1"}.',)
+    assert [one.outcome for one in found.runs] == ["failed"], "which the note explains"
+
+
+def test_what_the_author_leaves_open_stays_red(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, GONE)}, teacher=[[GIVE, RELEASE, DONE]])
+    with pytest.raises(Rejected, match="still red after one repair: unneeded_call"):
+        solved_and_audited(sandbox, model, FORGOTTEN)
+    beyond = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [3]", 1)
+    with pytest.raises(Rejected, match="there is no call 3"):
+        solved_and_audited(sandbox, Scripted({"repair_task": beyond}, teacher=[[GIVE, RELEASE, DONE]]), FORGOTTEN)
+
+
+def test_another_run_that_the_frame_refuses_is_told_with_its_calls(sandbox: Sandbox) -> None:
+    """The shorter run forgot what the checklist forgot: then only the other one shows it."""
+    runs = [[GIVE, RELEASE, DONE], [GIVE, DONE]]
+    model = Scripted({"repair_task": repaired(HERS, GONE, RELEASED)}, teacher=runs)
+    found, report = solved_and_audited(sandbox, model, FORGOTTEN, solver_runs=2)
+    told = model.calls[-1].messages[-1].content
+    assert "Run 1 of the solver meets all conditions, but earns 0. Changed outside the frame: member_id of" in told
+    assert 'Beside the known way it made call 2, release_locker {"locker_id": "L-1"}.' in told
+    assert report.state == "green"
+    assert found.reference is not None
+    assert len(found.reference.calls) == 2
+    reply = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [2]", 1)
+    found, report = solved_and_audited(
+        sandbox, Scripted({"repair_task": reply}, teacher=runs), FORGOTTEN, solver_runs=2
+    )
+    assert (report.state, [one.outcome for one in found.runs]) == ("green", ["failed", "solved"])
+
+
+NEVER = function("final_state['lockers']['L-2']['floor'] == 7")
+
+
+def test_what_nobody_solved_goes_to_repair_with_what_was_never_met(sandbox: Sandbox) -> None:
+    model = Scripted({"repair_task": repaired(HERS, GONE, OTHERS)}, teacher=[[LOOK, GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, model, task(HERS, GONE, NEVER))
+    told = model.last_words()
+    assert f"Nobody solved it: the best of 1 runs earned 0.667. Passed in none of them: check 3 ({ITEMS[2]})." in told
+    assert "No way to do the task is known. The best try:" in told
+    assert "2. assign_locker" in told
+    assert (report.state, found.notes) == ("green", ())
+
+
+def test_what_stays_unsolved_is_kept_as_unproven(sandbox: Sandbox) -> None:
+    draft = task(HERS, GONE, NEVER)
+    same = Scripted({"repair_task": repaired(HERS, GONE, NEVER)}, teacher=[[GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, same, draft)
+    assert (report.state, found.reference, found.checks) == ("unproven", None, draft.checks)
+    assert same.stages().count("solve") == 2, "nothing was changed, so nobody tries again"
+    hopeless = Scripted({"repair_task": repaired(HERS, function("True"), NEVER)}, teacher=[[GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, hopeless, draft)
+    assert (report.state, found.checks) == ("unproven", draft.checks)
+    other = Scripted({"repair_task": repaired(HERS, NEVER)}, teacher=[[GIVE, DONE]])
+    found, report = solved_and_audited(sandbox, other, draft)
+    assert (report.state, len(found.checks), len(found.runs)) == ("unproven", 2, 2)
+    assert found.notes[-1].startswith("Nobody solved it")
+
+
+ASKED = task(HERS, OTHERS, answer_form=FORM, expected_answer={"locker": "L-3"})
+"""The author expects a value that is wrong; its check is made by the stage."""
+
+
+def test_an_expected_value_that_all_runs_contradict_is_told_and_corrected(sandbox: Sandbox) -> None:
+    reply = repaired(HERS, OTHERS).replace("```python", "```python\nEXPECTED = {'locker': 'L-2'}", 1)
+    model = Scripted({"repair_task": reply}, teacher=[[LOOK, GIVE, SUBMIT]])
+    checks = with_field_checks(ASKED.checks, ASKED.answer_form, ASKED.expected_answer)
+    found, report = solved_and_audited(sandbox, model, ASKED.model_copy(update={"checks": checks}), solver_runs=2)
+    told = model.calls[-1].messages[-1].content if model.calls[-1].site.stage == "repair_task" else ""
+    assert '"L-3" is expected as `locker`, and all 2 runs submitted "L-2"' in told
+    assert "EXPECTED = {'locker': 'L-3'}" in told
+    assert "is_expected" not in told
+    assert report.state == "green"
+    assert found.expected_answer == {"locker": "L-2"}
+    assert found.reference is not None
+    assert [call.tool for call in found.reference.calls] == ["list_lockers", "assign_locker"]
+    assert found.reference.answer == '{"locker": "L-2"}'

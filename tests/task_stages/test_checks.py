@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from synthesis.runtime.child.answers import HELPERS
 
 from synthesis.drafts import TaskDraft
 from synthesis.errors import InfrastructureError, InputError, MalformedReply, Rejected
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.tasks.check_view import all_helpers, helpers_for
 from synthesis.tasks.checks import write_checks
 from synthesis.tasks.damaged_states import damaged
 
 from .support import (
+    FORM,
+    GONE,
     HERS,
     ITEMS,
     OTHERS,
     RECORD,
     SCENARIO,
     STATE,
-    TOLD,
     Scripted,
     by_sample,
     code,
@@ -51,10 +49,10 @@ def one(*replies: str) -> Scripted:
 
 
 def test_each_item_gets_its_function(sandbox: Sandbox) -> None:
-    model = Scripted({"check_function": by_sample(HERS, TOLD, OTHERS)})
+    model = Scripted({"check_function": by_sample(HERS, GONE, OTHERS)})
     found = checked(sandbox, model)
     assert [check.label for check in found.checks] == list(ITEMS)
-    assert [check.source.strip() for check in found.checks] == [source.strip() for source in (HERS, TOLD, OTHERS)]
+    assert [check.source.strip() for check in found.checks] == [source.strip() for source in (HERS, GONE, OTHERS)]
     assert found.notes == ()
     assert sorted(call.site.sample for call in model.calls) == [0, 1, 2]
     assert all(ITEMS[call.site.sample] in call.messages[0].content for call in model.calls)
@@ -62,17 +60,18 @@ def test_each_item_gets_its_function(sandbox: Sandbox) -> None:
 
 HOPELESS = [
     ("check_invalid", "KeyError", function("final_state['absent'] == 1")),
-    ("check_invalid", "with answer=None", function("'L-2' in answer.upper()")),
+    ("check_invalid", "reads `answer` by itself", function("'L-2' in answer.upper()")),
     ("check_invalid", "not a boolean", function("len(final_state)")),
     ("check_invalid", "not a boolean", function("None if final_state else False")),
     ("check_invalid", "stopped (time)", function("True if final_state else False", "while final_state: pass")),
-    ("check_invalid", "ImportError", function("bool(final_state)", "import requests")),
+    ("check_invalid", "the module 'requests' is not in the language", function("bool(final_state)", "import requests")),
     ("check_invalid", "it is not Python", "def check(initial_state, final_state, answer)\n    return True\n"),
     ("check_invalid", "the function must be", "def check(final_state):\n    return bool(final_state)\n"),
     ("check_invalid", "there must be one function", HERS + HERS.replace("check(", "check_func(")),
-    ("check_invalid", "beside the function only CRITERION", HERS + "\nFOUND = check({}, {}, '')\n"),
+    ("check_invalid", "beside imports there must be", HERS + "\nFOUND = check({}, {}, '')\n"),
     ("check_invalid", "at most 8,000", function(f"final_state['x'] == {'1' * 9_000!r}")),
-    ("check_invalid", "one thing for answer=None and another", function("final_state and answer is None")),
+    ("check_invalid", "no check: the task asks for none", function("final_state and answer is None")),
+    ("check_invalid", "has no field 'number'", function("answer_value(answer, 'number') == 'L-2'")),
     ("check_never_varies", "can never vary", function("True")),
     ("check_never_varies", "can never vary", function("False", "print(final_state)")),
     ("check_never_varies", "neither final_state nor answer", function("bool(initial_state)")),
@@ -85,8 +84,8 @@ HOPELESS = [
 def test_a_function_that_is_no_check_is_asked_again_and_then_rejected(
     sandbox: Sandbox, reason: str, told: str, source: str
 ) -> None:
-    model = one(code(source), code(TOLD))
-    assert checked(sandbox, model).checks[1].source.strip() == TOLD.strip()
+    model = one(code(source), code(GONE))
+    assert checked(sandbox, model).checks[1].source.strip() == GONE.strip()
     again = [call for call in model.calls if len(call.messages) > 1]
     assert [call.site.sample for call in again] == [1]
     assert told in again[0].messages[-1].content
@@ -103,14 +102,14 @@ def test_what_is_no_code_is_a_failure_not_a_fact(sandbox: Sandbox) -> None:
 def test_nothing_of_a_check_runs_here(sandbox: Sandbox, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     sly = function("final_state is None", f"open({str(mark)!r}, 'w')")
-    with pytest.raises(Rejected, match="does not say True or False"):
+    with pytest.raises(Rejected, match="`open` is not in the language"):
         checked(sandbox, one(code(sly)))
     assert not mark.exists()
 
 
 def test_a_guard_that_nothing_breaks_is_asked_about_once_and_noted(sandbox: Sandbox) -> None:
     idle = function("isinstance(final_state['lockers'], dict)")
-    model = Scripted({"check_function": by_sample(HERS, TOLD, idle)})
+    model = Scripted({"check_function": by_sample(HERS, GONE, idle)})
     found = checked(sandbox, model)
     assert len(model.calls) == 4
     assert "every damaged copy of it" in model.last_words()
@@ -118,22 +117,41 @@ def test_a_guard_that_nothing_breaks_is_asked_about_once_and_noted(sandbox: Sand
     assert found.notes == (f"Check 3 ({ITEMS[2]}) may never fail: it held on every damaged state that was tried.",)
 
 
-def test_a_check_that_reads_the_answer_by_hand_is_told_of_the_helpers_once(sandbox: Sandbox) -> None:
-    by_hand = function("'L-2' in (answer or '')")
-    found = checked(sandbox, model := one(code(by_hand), code(TOLD)))
-    assert found.checks[1].source.strip() == TOLD.strip()
-    assert "ask a helper instead" in model.last_words()
-    assert "says_money" in model.last_words()
-    insisting = checked(sandbox, one(code(by_hand)))
-    assert insisting.checks[1].source.strip() == by_hand.strip()
-    assert insisting.notes == (f"Check 2 ({ITEMS[1]}) reads the answer without the helpers.",)
+OPEN = task(checklist=(ITEMS[0], "`locker` in the answer is Ada's locker", ITEMS[2]), checks=(), answer_form=FORM)
+"""Without an expected value: a check must read the field."""
+READS = function("final_state['lockers'].get(str(answer_value(answer, 'locker')), {}).get('member_id') == 'M-1'")
+
+
+def test_a_field_without_an_expected_value_is_read_by_the_check_that_names_it(sandbox: Sandbox) -> None:
+    model = one(code(GONE), code(READS))
+    found = checked(sandbox, model, OPEN)
+    assert [check.source.strip() for check in found.checks] == [source.strip() for source in (HERS, READS, OTHERS)]
+    told = {call.site.sample: call.messages[0].content for call in model.calls}
+    assert "- `locker` (the id of a record, as a text): The number of her locker" in told[1]
+    assert "answer_value" not in told[0] + told[2]
+    assert 'the condition is on the answer: read it by `answer_value(answer, "locker")`' in model.last_words()
+
+
+def test_checks_of_the_answer_form_stand_behind_the_authors(sandbox: Sandbox) -> None:
+    repeats = function("answer_value(answer, 'locker') == 'L-2'")
+    expecting = DRAFT.model_copy(update={"answer_form": FORM, "expected_answer": {"locker": "L-2"}})
+    found = checked(sandbox, one(code(repeats)), expecting)
+    assert [check.label for check in found.checks] == [
+        ITEMS[0],
+        ITEMS[2],
+        "The answer is right: The number of her locker",
+    ]
+    assert found.notes == (f"Check 2 ({ITEMS[1]}) repeats the answer form, and was left out.",)
+    asked = expecting.model_copy(update={"checklist": ITEMS[2:]})
+    alone = checked(sandbox, Scripted({"check_function": code(OTHERS)}), asked)
+    assert len(alone.checks) == 2, "what is asked is a goal by itself"
 
 
 def test_the_prompt_of_a_check_holds_what_its_condition_names(sandbox: Sandbox) -> None:
-    model = Scripted({"check_function": by_sample(HERS, TOLD, OTHERS)})
+    model = Scripted({"check_function": by_sample(HERS, GONE, OTHERS)})
     many = {f"M-{number}": {"name": f"Person {number}", "note": "x" * 90} for number in range(3, 400)}
     full = {**STATE, "members": {**STATE["members"], **many, "M-900": {"name": "Zoe Last"}}}
-    items = ("Zoe Last is still a member", "The answer names locker L-2", "The other lockers are as before")
+    items = ("Zoe Last is still a member", "Locker L-2 is no longer free", "The other lockers are as before")
     scenario = SCENARIO.model_copy(update={"state": full})
     draft = DRAFT.model_copy(update={"checklist": items})
     run(lambda kit: write_checks(kit, RECORD, scenario, draft), model, sandbox)
@@ -142,28 +160,7 @@ def test_the_prompt_of_a_check_holds_what_its_condition_names(sandbox: Sandbox) 
     assert "more are not shown" in told[0]
     assert told[0].count('"Person ') <= 2, "others are examples"
     assert all(len(words) < 9_000 for words in told.values())
-    assert "CRITERION" in told[1]
-    assert "CRITERION" not in told[0]
     assert all(one not in told[0] for one in items[1:])
-
-
-def test_of_the_helpers_an_author_is_told_those_that_fit() -> None:
-    on_answer, on_note, on_state = "The answer names locker L-2", "The note says so", "Locker L-2 is free"
-    assert "answer_fields" in helpers_for(on_answer, in_form=True)
-    assert "CRITERION" not in helpers_for(on_answer, in_form=True)
-    for told in (helpers_for(on_answer, in_form=False), helpers_for(on_note, in_form=True)):
-        assert "answer_fields" not in told
-        assert "says_cannot" in told
-    assert helpers_for(on_state, in_form=True) == helpers_for(on_state, in_form=False)
-    assert "answer_fields" in all_helpers(in_form=True)
-
-
-def test_a_condition_on_one_field_of_a_form_is_not_decided_by_another() -> None:
-    shown = re.search(r"`return (.+)`", helpers_for("The answer names the day", in_form=True))
-    assert shown
-    answers = ('{"moved": 4, "day": "2026-04-16"}', '{"moved": 3, "day": "2026-04-17"}', None)
-    told = [eval(shown[1], dict(HELPERS), {"answer": answer}) for answer in answers]
-    assert told == [True, False, False]
 
 
 def test_repeated_functions_are_left_out(sandbox: Sandbox) -> None:
@@ -176,7 +173,7 @@ def test_repeated_functions_are_left_out(sandbox: Sandbox) -> None:
 
 
 def test_by_proportion_guards_are_left_out(sandbox: Sandbox) -> None:
-    model = Scripted({"check_function": by_sample(HERS, TOLD, OTHERS)})
+    model = Scripted({"check_function": by_sample(HERS, GONE, OTHERS)})
     found = checked(sandbox, model, DRAFT.model_copy(update={"rule": "proportion"}))
     assert [check.label for check in found.checks] == [ITEMS[0], ITEMS[1]]
     assert "by proportion it was left out" in found.notes[0]
@@ -228,7 +225,7 @@ def test_a_lost_sandbox_is_no_fact_about_the_check(sandbox: Sandbox) -> None:
         def evaluate_checks(self, *given: Any, **more: Any) -> Any:
             raise InfrastructureError("the sandbox is gone")
 
-    model = Scripted({"check_function": by_sample(HERS, TOLD, OTHERS)})
+    model = Scripted({"check_function": by_sample(HERS, GONE, OTHERS)})
     with pytest.raises(InfrastructureError, match="the sandbox is gone"):
         checked(Losing(), model)  # type: ignore[arg-type]
 

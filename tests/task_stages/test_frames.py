@@ -14,6 +14,7 @@ from synthesis.verifiers.frame import spelled_place
 from .support import (
     DONE,
     GIVE,
+    GONE,
     HERS,
     INSTRUCTION,
     ITEMS,
@@ -21,7 +22,6 @@ from .support import (
     RECORD,
     SCENARIO,
     STATE,
-    TOLD,
     Scripted,
     Turn,
     as_json,
@@ -57,10 +57,10 @@ def test_what_a_refused_call_leaves_behind_breaks_nothing(sandbox: Sandbox) -> N
 def test_another_solved_run_widens_it_by_the_authors_leave_alone(sandbox: Sandbox) -> None:
     """By its checks alone this task pays for somebody else's locker being taken away."""
     runs: list[list[Turn]] = [[GIVE, DONE], [GIVE, RELEASE, DONE]]
-    strict = solved(sandbox, task(HERS, TOLD), *runs)
+    strict = solved(sandbox, task(HERS, GONE), *runs)
     assert places(strict) == ["/lockers/L-2/member_id"]
     assert any("but changed /lockers/L-1/member_id" in note for note in strict.notes)
-    wide = solved(sandbox, task(HERS, TOLD, other_ways=True), *runs)
+    wide = solved(sandbox, task(HERS, GONE, other_ways=True), *runs)
     assert places(wide) == ["/lockers/L-2/member_id", "/lockers/L-1/member_id"]
     assert wide.frame is not None
     assert (wide.frame.allowances[1].source, "allows other right ways" in wide.frame.allowances[1].reason) == (

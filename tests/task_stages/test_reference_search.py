@@ -17,6 +17,7 @@ from synthesis.tasks.reference_search import UNSOLVED, solve
 from .support import (
     DONE,
     GIVE,
+    GONE,
     HANGING,
     HERS,
     ITEMS,
@@ -26,7 +27,6 @@ from .support import (
     SCENARIO,
     STATE,
     TAKEN,
-    TOLD,
     Scripted,
     Turn,
     assigned,
@@ -89,7 +89,7 @@ def test_refused_calls_are_left_out_where_the_end_is_the_same(sandbox: Sandbox) 
 
 
 def test_refused_calls_that_leave_a_trace_stay_where_a_check_asks_for_it(sandbox: Sandbox) -> None:
-    noted = task(HERS, TOLD, function("final_state['refusals'] == ['L-1']"))
+    noted = task(HERS, GONE, function("final_state['refusals'] == ['L-1']"))
     found = solved(sandbox, [TAKEN, GIVE, DONE], scenario=STRICT, draft=noted)
     assert names(found) == ["assign_locker", "assign_locker"]
     assert names(solved(sandbox, [TAKEN, GIVE, DONE], scenario=STRICT)) == ["assign_locker"]
@@ -108,7 +108,7 @@ def test_acts_that_the_task_does_not_need_are_left_out_and_lookups_stay(sandbox:
 def test_every_run_stays_with_the_task_as_it_judges_them(sandbox: Sandbox) -> None:
     wider = [assigned("L-3", "M-2"), GIVE, DONE]
     odd = [("assign_locker", {"locker_id": "\ud800", "member_id": "M-1"}), "Half a character: \ud800"]
-    loose = task(HERS, TOLD)
+    loose = task(HERS, GONE)
     found = solved(sandbox, [LOOK, GIVE, DONE], wider, ["I give up."], odd, draft=loose)
     assert [(run.ordinal, run.outcome, run.unkept) for run in found.runs] == [
         (0, "solved", ""),
@@ -184,4 +184,4 @@ def test_twice_the_same(sandbox: Sandbox) -> None:
     found = solved(sandbox, *runs)
     assert found == solved(sandbox, *runs)
     assert names(found) == ["assign_locker"]
-    assert TOLD in [check.source for check in found.checks]
+    assert GONE in [check.source for check in found.checks]

@@ -13,6 +13,7 @@ pytest.importorskip("trl")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from synthesis.contracts import AnswerField  # noqa: E402
 from synthesis.errors import InputError  # noqa: E402
 from tests.training import small  # noqa: E402
 from training.attempts import run, tries  # noqa: E402
@@ -49,6 +50,23 @@ def test_solved_attempt_is_one_sequence_that_was_never_rendered_again() -> None:
         last = tried.attempt.turns[-1]
         assert ids[-len(last.completion_ids) :] == list(last.completion_ids)
         assert trace.drawn == [(0, sum(trace.own))]
+
+
+def test_the_submitted_answer_is_the_last_turn_of_its_sequence() -> None:
+    task, row = small.tasks()[0], small.rows()[0]
+    form = (AnswerField(name="table", type="number"),)
+    asked = row.model_copy(update={"rollout": row.rollout.model_copy(update={"answer_form": form})})
+    *work, _ = small.solution(task)
+    answer = small.asks("submit_answer", table=10)
+    maker = small.ScriptedEngine({row.id: [*work, small.asks("submit_answer", table="ten"), answer]})
+    (tried,) = attempts(maker, [(asked, 0)], decoding=PLAIN.model_copy(update={"trajectory_tokens": 2048}))
+    assert (tried.attempt.ending, tried.attempt.answer) == ("answered", '{"table": 10}')
+    names = {call.id: call.name for message in tried.attempt.messages for call in message.tool_calls}
+    said = [spelled(message, names) for message in tried.attempt.messages[:-1]]
+    ids, mask = agent_mask(small.tokenizer(), said, offered(asked.rollout.offered_tools))
+    trace = tried.trace
+    assert ([*trace.prompt, *trace.completion], [0] * len(trace.prompt) + trace.own) == (ids, mask)
+    assert list(tried.attempt.turns[-1].completion_ids) == small.written(answer)
 
 
 def test_turn_cut_short_gets_its_end_without_loss_and_the_agent_is_told() -> None:

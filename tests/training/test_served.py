@@ -19,6 +19,8 @@ pytest.importorskip("openai")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from synthesis.errors import InputError  # noqa: E402
+from synthesis.formats.records import Criterion  # noqa: E402
 from synthesis.llm import AskedModel, Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import DROP, llm_server, raw, refuse, say  # noqa: E402
@@ -27,7 +29,7 @@ from training.attempts import run, tries  # noqa: E402
 from training.config import Attempts, Decoding, Masking  # noqa: E402
 from training.engines.served import ServedEngine  # noqa: E402
 from training.rewards import scored  # noqa: E402
-from training.step_record import values_of  # noqa: E402
+from training.step_record import values_of, watched  # noqa: E402
 
 DECODING = Decoding(turn_tokens=48, trajectory_tokens=8192)
 
@@ -172,22 +174,31 @@ def test_conversation_is_one_sequence_too() -> None:
     assert small.tokenizer().decode(tried.trace.completion).count("<|im_end|>") == 5
 
 
-def test_what_a_check_cannot_tell_of_an_answer_is_put_to_the_judge() -> None:
+def test_a_rubric_is_put_to_the_judge_and_a_judge_that_lies_is_no_zero() -> None:
     task, row = small.tasks()[0], small.rows()[0]
-    asking = "CRITERION = 'It says ten.'\ndef check(initial_state, final_state, answer):\n"
-    checks = (*row.rollout.checks, f"{asking}    return says_number(answer, 10)\n")
-    row = row.model_copy(update={"rollout": row.rollout.model_copy(update={"checks": checks, "marks": None})})
-    maker = small.ScriptedEngine({task.rollout.key: [*small.solution(task)[:-1], small.says("It may be 10 or 12.")]})
-    verdict = {"verdicts": [{"criterion": 1, "passed": True, "reason": "so"}]}
-    with llm_server([say(json.dumps(verdict))]) as server:
+    rubric = {"checks": (), "marks": None, "criteria": (Criterion(text="The booking is made."),)}
+    row = row.model_copy(update={"rollout": row.rollout.model_copy(update=rubric)})
+    maker = small.ScriptedEngine({task.rollout.key: small.solution(task)})
+
+    def verdict(quote: str) -> str:
+        return json.dumps({"verdicts": [{"criterion": 1, "passed": True, "reason": "so", "quote": quote}]})
+
+    with llm_server([say(verdict('"call": '))]) as server:
         judge = AskedModel(Endpoint(name="judge", base_url=server.url), "judge-model")
         (tried,) = made(small.table(judge=judge), maker, [row])
-        (alone,) = made(small.table(), maker, [row])
         assert [request["model"] for request in server.requests] == ["judge-model"]
+    with llm_server([say(verdict("nothing of the kind"))]) as server:
+        judge = AskedModel(Endpoint(name="judge", base_url=server.url), "judge-model")
+        (lost,) = made(small.table(judge=judge), maker, [row])
+    with pytest.raises(InputError, match="judge: tasks that are judged by a rubric"):
+        made(small.table(), maker, [row])
     assert (tried.attempt.outcome, tried.attempt.judge_usage.requests) == ("solved", 1)
-    assert alone.attempt.outcome == "failed"
-    values = [values_of([(one, scored(one.attempt, "score", Masking()))], 1.0) for one in (tried, alone)]
-    assert [(each["judged"], each["uncertain"]) for each in values] == [(1.0, 0.0), (0.0, 1.0)]
+    assert scored(tried.attempt, "score", Masking()).reward == 1.0
+    assert scored(lost.attempt, "score", Masking()).masked == "infra_error"
+    told = watched([row])
+    assert list(told) == [row.id]
+    values = values_of([(tried, scored(tried.attempt, "score", Masking()))], 1.0, told)
+    assert values[f"check/{told[row.id][:16]}.1/success"] == 1.0
 
 
 def test_user_that_errs_masks_the_attempt() -> None:

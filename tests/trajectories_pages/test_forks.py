@@ -12,7 +12,7 @@ from django.urls import reverse
 
 from tests.fixtures.llm import llm_server, say
 from tests.fixtures.markup import markup
-from tests.rollouts_web.support import OPEN_IT, endpoint_at, make_task, person
+from tests.rollouts_web.support import endpoint_at, make_task, person
 from tests.trajectories.test_forks import WRONG, carried_out, only
 from webapp.accounts.tokens import create_token
 from webapp.endpoints.services import set_roles
@@ -100,14 +100,12 @@ def test_from_the_replay_to_a_fork_that_becomes_the_reference(client: Client, pa
 
 def test_a_fork_that_a_judge_decides_is_verified_by_a_job(client: Client) -> None:
     ann = person()
-    asks = "CRITERION = 'The answer says that box 1 is open.'\n" + (
-        "def check(initial_state, final_state, answer):\n    return says_number(answer, 1, 'box', codes=('b',))\n"
-    )
-    task = make_task(checks=(OPEN_IT, asks), reference=False)
+    task = make_task(checks=False, criteria=("Ada's box is open.",), reference=False)
     assert task.current is not None
     save_reference(task.current, WRONG, "test")
     client.force_login(ann)
-    verdict = json.dumps({"verdicts": [{"criterion": 1, "passed": True, "reason": "It names box 1."}]})
+    told = {"criterion": 1, "passed": True, "reason": "It names box 1.", "quote": '"call": '}
+    verdict = json.dumps({"verdicts": [told]})
     with llm_server(lambda request: say(verdict)) as server:
         endpoint = endpoint_at(server.url, models=("judge-1",))
         set_roles(None, {"judge": f"{endpoint.pk}/judge-1"})

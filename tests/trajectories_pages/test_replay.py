@@ -15,13 +15,11 @@ from tests.fixtures.replay_seed import Plan
 from tests.review import seed as review_seed
 from webapp.accounts.models import User
 from webapp.jobs.models import Job
-from webapp.trajectories.matrix import cell
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.replay import timeline
 from webapp.trajectories.steps import add_score
 
 pytestmark = pytest.mark.django_db
-DOUBT = Verdict(passed=False, error="it cannot be told: the value is one of a choice", uncertain=True)
 
 
 @pytest.fixture
@@ -223,23 +221,6 @@ def test_what_was_not_evaluated_contradicts_nothing(reader, run):
     Trajectory.objects.filter(pk=run.pk).update(matrix=matrix)
     scored(run, True, True, True, True, True, False)
     assert "contradict" not in text(reader.get(url(run)))
-
-
-def test_an_uncertain_check_is_told_from_one_that_fails_or_raises(reader, run):
-    checks = [*run.matrix["checks"][:5], {"start": 0, "flips": [[6, cell(DOUBT)]]}]
-    Trajectory.objects.filter(pk=run.pk).update(matrix=run.matrix | {"checks": checks})
-    verdicts = [*[Verdict(passed=True)] * 4, Verdict(passed=False), DOUBT]
-    add_score(run, run.revision, Reward(reward=0, passed=0, total=2, rule="goals", verdicts=verdicts), "replay")
-    page = text(reader.get(url(run)))
-    assert 'aria-label="becomes uncertain at step 6">?</a>' in page
-    assert "? uncertain: it cannot be told what the text says" in page
-    assert "contradict" not in page
-    position = run.revision.checks.order_by("position").values_list("position", flat=True)[5]
-    panel = text(reader.get(url(run, f"checks/{position}/")))
-    assert "? uncertain: it counts as not passed" in panel
-    assert DOUBT.error in panel
-    verdict = reader.get(f"/api/v1/trajectories/{run.pk}/scores").json()["data"][0]["verdicts"][5]
-    assert (verdict["passed"], verdict["uncertain"]) == (False, True)
 
 
 def test_a_large_matrix_folds_what_never_changes(reader):

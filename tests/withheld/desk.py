@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Program, Reference, ReferenceCall
+from synthesis.contracts import AnswerField, Program, Reference, ReferenceCall
+from synthesis.formats.answer_form import answer_text, field_checks
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.runtime import encode_state
 from synthesis.starter import program_of
@@ -77,8 +78,10 @@ BOOKED = check("any(b['who'] == 'Olga Sokolova' and b['room'] == 'R-2' for b in 
 NOTED = check("any(b['note'] == 'ground floor' for b in final_state['bookings'].values())")
 DROPPED = check("'B-1' not in final_state['bookings']")
 BADGE = check("final_state['badges']['Olga Sokolova'] == 'given'")
-ROOM = check("says_name(answer, 'R-2', code=True)")
-ANSWERS = "She has R-2."
+FORM = (AnswerField(name="room", type="id", description="The room that she has"),)
+EXPECTED = {"room": "R-2"}
+(ROOM,) = (made.source for made in field_checks(FORM, EXPECTED))
+ANSWERS = answer_text(EXPECTED)
 
 
 def call(tool: str, **arguments: Any) -> ReferenceCall:
@@ -112,4 +115,5 @@ def program() -> Program:
 
 def subject(*calls: ReferenceCall, checks: tuple[str, ...], answer: str = ANSWERS) -> Subject:
     reference = Reference(calls=calls, answer=answer)
-    return Subject(program=program(), initial=encode_state(INITIAL), checks=checks, reference=reference)
+    initial, form = encode_state(INITIAL), FORM if ROOM in checks else ()
+    return Subject(program=program(), initial=initial, answer_form=form, checks=checks, reference=reference)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.records import CheckRecord, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.withheld import desk
@@ -25,16 +26,20 @@ def make_task(
 ) -> Task:
     """A task with a frame, whose tool can be withheld; it counts as green unless it is to be `audited`."""
     _, _, version = save_environment(desk.environment(), [], "test")
+    form, expected = (desk.FORM, desk.EXPECTED) if desk.ROOM in checks else ((), {})
     fields: dict[str, Any] = {
         "environment_key": "desk",
         "key": key,
         "title": "A room for Olga",
         "instruction": "Olga Sokolova needs room R-2. Which one does she have then?",
+        "answer_form": form,
+        "expected_answer": expected,
         "initial_state": desk.INITIAL,
         "checks": tuple(CheckRecord(label=f"Check {number}", source=one) for number, one in enumerate(checks, 1)),
         "score_rule": "goals",
         "reference": Reference(calls=calls or (desk.LOOK, desk.BOOK), answer=desk.ANSWERS),
-        "raw": {"env_id": "desk", "task_id": key, "init_config": desk.INITIAL, "task": "Olga needs R-2."},
+        "raw": {"env_id": "desk", "task_id": key, "init_config": desk.INITIAL, "task": "Olga needs R-2."}
+        | form_record(form, expected),
     }
     record = TaskRecord(**(fields | changes))
     row = import_task(default_sandbox(), record, version, program_of(version), "test").row

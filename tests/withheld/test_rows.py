@@ -11,9 +11,10 @@ from django.core.management import call_command
 from django.test import Client
 
 from synthesis.contracts import Withheld
+from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
 from synthesis.runtime import default_sandbox
 from tests.fixtures.api import problem, program
-from tests.fixtures.llm import Request, Scripted, call, llm_server, say
+from tests.fixtures.llm import Request, Scripted, call, llm_server
 from tests.rollouts_web.support import endpoint_at, person
 from tests.training_data.test_export import exported
 from tests.withheld import desk
@@ -44,7 +45,7 @@ from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
 
 pytestmark = pytest.mark.django_db
-HONEST = "I am sorry, but I have no tool for booking a room, so nothing was changed."
+MISSING = {"outcome": "missing_tool"}
 OFFERED = ["list_bookings", "drop_booking", "give_badge", "hand_badge"]
 
 
@@ -78,7 +79,10 @@ def test_a_variant_is_a_task_of_its_own_and_is_made_once() -> None:
     )
     reference = reference_of(revision)
     assert reference is not None
-    assert (reference.calls, "no tool" in reference.answer) == ([], True)
+    assert (reference.calls, reference.answer) == ([], answer_text(MISSING))
+    record = same_record(revision)
+    assert ([field.name for field in record.answer_form], len(record.checks)) == (["room", "outcome"], 2)
+    assert record.expected_answer == {"room": None, **MISSING}
     assert same_record(revision).withheld == withheld
     again = withhold_from(default_sandbox(), [parent.pk])
     assert (again.made, again.unchanged, Task.objects.count()) == ([], [variant.pk], 2)
@@ -112,7 +116,9 @@ def attempted(variant: Task, *, tries: bool = True) -> tuple[Trajectory, list[An
     def script(request: Request) -> Scripted:
         seen.append([tool["function"]["name"] for tool in request["tools"]])
         done = any(message["role"] == "tool" for message in request["messages"])
-        return say(HONEST) if done or not tries else call("book_room", who="Olga Sokolova", room="R-2")
+        return (
+            call(SUBMIT_ANSWER, **MISSING) if done or not tries else call("book_room", who="Olga Sokolova", room="R-2")
+        )
 
     with llm_server(script) as server:
         spec = Spec(model=f"{endpoint_at(server.url).pk}/scripted-1", attempts=1)
@@ -128,7 +134,7 @@ def attempted(variant: Task, *, tries: bool = True) -> tuple[Trajectory, list[An
 def test_an_attempt_neither_sees_nor_calls_it_and_neither_do_forks() -> None:
     variant = make_variant()
     row, seen = attempted(variant)
-    assert seen == [OFFERED, OFFERED]
+    assert seen == [[*OFFERED, SUBMIT_ANSWER]] * 2
     assert (row.outcome, row.reward) == ("solved", 1.0)
     tried = Step.objects.get(trajectory=row, tool="book_room")
     assert (tried.ok, tried.error_kind, tried.patch) == (False, "unknown_tool", [])
@@ -143,7 +149,7 @@ def test_an_attempt_neither_sees_nor_calls_it_and_neither_do_forks() -> None:
     made = playgrounds.run_call(play, play.serial, "drop_booking", {"booking_id": "B-1"}, "schema")
     assert made.ok
     play.refresh_from_db()
-    mine = forks.finish(person(name="eve"), play, play.serial, HONEST)
+    mine = forks.finish(person(name="eve"), play, play.serial, answer_text(MISSING))
     assert (mine.outcome, mine.reward, Trajectory.objects.filter(revision=row.revision).count()) == ("failed", 0.0, 2)
 
 
@@ -228,7 +234,7 @@ def test_the_pages_say_it_plainly() -> None:
     client.force_login(person())
     page = client.get(f"/tasks/{variant.pk}/").content.decode()
     assert "Withheld:" in page
-    assert "The right thing is to say so, and to change nothing." in page
+    assert 'submit the outcome <span class="mono">missing_tool</span>, and to change nothing.' in page
     assert f'href="/tasks/{parent.pk}/"' in page
     assert f'href="/tasks/{variant.pk}/"' in client.get(f"/tasks/{parent.pk}/").content.decode()
     assert "Withheld:" not in client.get(f"/tasks/{parent.pk}/").content.decode()

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from synthesis.contracts import Program, Withheld
-from synthesis.errors import FormatError
+from synthesis.errors import FormatError, InputError
 from synthesis.formats.envscaler import scenario
 from synthesis.formats.files import Entry
 from synthesis.runtime import default_sandbox, offered, validate_arguments
-from synthesis.tasks.withheld import Unsuitable, WithheldVariant, act_words, withheld_variants
+from synthesis.tasks.withheld import Unsuitable, WithheldVariant, withheld_form, withheld_variants
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject
@@ -32,6 +32,7 @@ def made(subject: Subject) -> tuple[dict[str, WithheldVariant], dict[str, str]]:
 def as_subject(subject: Subject, found: WithheldVariant, **changes: Any) -> Subject:
     fields = {
         "program": offered(subject.program, found.withheld),
+        "answer_form": found.answer_form,
         "withheld": found.withheld,
         "checks": tuple(check.source for check in found.checks),
         "labels": tuple(check.label for check in found.checks),
@@ -53,11 +54,26 @@ def test_a_needed_tool_and_a_needed_parameter_can_be_withheld() -> None:
         audit = audited(subject, found)
         kinds = [probe.mutant.kind for probe in audit.mutants]
         assert (audit.state, audit.faults, audit.nothing.reward) == ("green", (), 0)
-        assert {"call_added", "solution_tried", "answer_respelled", "answer_contrary", "answer_altered"} <= set(kinds)
-        assert audit.below == len(audit.counted) > 20
+        assert {"call_added", "solution_tried", "answer_contrary", "answer_altered"} <= set(kinds)
+        assert audit.below == len(audit.counted) > 12
+        assert found.reference.answer == '{"outcome": "missing_tool"}'
+        tried = {probe.mutant.reference.answer for probe in audit.counted}
+        assert {"", '{"outcome": "done"}', '{"outcome": "not_found"}', '{"room": "R-2"}'} <= tried
+        assert {'{"room": "R-2", "outcome": "done"}', '{"room": "R-2", "outcome": "missing_tool"}'} <= tried
 
 
-def test_the_act_without_the_parameter_earns_less_even_with_an_honest_answer() -> None:
+def test_the_form_of_a_variant_has_an_outcome_and_no_field_that_must_be_filled() -> None:
+    form, expected = withheld_form(desk.FORM)
+    assert [(field.name, field.required) for field in form] == [("room", False), ("outcome", True)]
+    assert expected == {"room": None, "outcome": "missing_tool"}
+    twice = withheld_form(form)
+    assert (list(twice[1]), twice[1]["outcome_"]) == (["room", "outcome", "outcome_"], "missing_tool")
+    assert withheld_form(())[1] == {"outcome": "missing_tool"}
+    with pytest.raises(InputError, match="20 fields"):
+        withheld_form([*desk.FORM] * 20)
+
+
+def test_the_act_without_the_parameter_earns_less_even_with_the_right_outcome() -> None:
     subject = desk.subject(desk.NOTE, checks=(desk.BOOKED, desk.NOTED, desk.ROOM))
     found = made(subject)[0]["book_room(floor_note)"]
     tries = [probe for probe in audited(subject, found).mutants if probe.mutant.kind == "solution_tried"]
@@ -98,9 +114,9 @@ def test_a_parameter_that_no_check_misses_is_not_withheld() -> None:
 def test_a_weak_verifier_of_a_variant_is_red() -> None:
     subject = desk.subject(desk.BOOK, checks=(desk.BOOKED,))
     found = made(subject)[0]["book_room"]
-    loose = audited(subject, found, checks=(desk.check("'tool' in answer or 'done' in answer"),))
+    loose = audited(subject, found, checks=(desk.check("answer_value(answer, 'outcome') in ('missing_tool', 'done')"),))
     assert loose.state == "red"
-    assert {"answer_too_loose", "answer_too_narrow"} <= {fault.kind for fault in loose.faults}
+    assert "answer_too_loose" in {fault.kind for fault in loose.faults}
     unframed = audited(subject, found, frame=None)
     assert "unguarded_change" in {fault.kind for fault in unframed.faults}
 
@@ -154,10 +170,6 @@ def test_a_parameter_that_its_tool_speaks_of_is_not_withheld() -> None:
     )
     told = made(subject.model_copy(update={"program": subject.program.model_copy(update={"tools": spoken})}))
     assert "cannot be taken out" in told[1]["book_room(floor_note)"]
-
-
-def test_the_act_is_named_in_its_forms() -> None:
-    assert (act_words("move_appointment"), act_words("send_message")) == (("mov*",), ("send*", "sent"))
 
 
 def test_an_export_brings_what_is_withheld_back() -> None:

@@ -1,4 +1,4 @@
-"""Attempts of a worker with an answer that a judge decides: asked through this site, and believed as far as it was."""
+"""Attempts of a worker at a rubric, whose judge is asked through this site, and believed as far as it was."""
 
 from __future__ import annotations
 
@@ -19,9 +19,8 @@ from synthesis.runtime import default_sandbox
 from tests.fixtures import runs_seed
 from tests.fixtures.api import token_of
 from tests.fixtures.llm import llm_server
-from tests.rollouts_web import support
 from tests.rollouts_web.support import make_task
-from tests.rollouts_web.test_judged_answers import ASKS, verdict
+from tests.rollouts_web.test_rubrics import verdict
 from tests.runs.test_rollouts_open import looked, opened, revision_of
 from tests.workers.worker_support import operator, queued
 from webapp.endpoints.models import Endpoint
@@ -30,7 +29,7 @@ from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.trajectories.rollouts.plans import task_of
 
-HEDGED = "I think box 1 is open."
+CRITERIA = ("Ada's box is open.",)
 
 
 @pytest.fixture
@@ -39,22 +38,19 @@ def _by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def revision(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Makes the task whose second check leaves its doubts to a judge."""
-    monkeypatch.setattr(support, "LEAVE_IT", ASKS)
-    return lambda: revision_of(make_task())
+def revision() -> Any:
+    """Makes the task that a rubric judges."""
+    return lambda: revision_of(make_task(checks=False, criteria=CRITERIA))
 
 
-def attempted(revision: TaskRevision, judge: dict[str, str] | None, token: str, count: int = 1) -> list[Attempt]:
-    """Attempts that do what the reference does and hedge in their answer, as a worker makes them."""
+def attempted(revision: TaskRevision, judge: dict[str, str], token: str, count: int = 1) -> list[Attempt]:
+    """Attempts that do what the reference does, as a worker makes them."""
     known = reference_of(revision)
     assert known is not None
-    policy = ReferencePolicy(as_reference(known).model_copy(update={"answer": HEDGED}))
+    policy = ReferencePolicy(as_reference(known))
     task = task_of(revision)
 
     async def made() -> list[Attempt]:
-        if judge is None:
-            return [one async for one in run_attempts(default_sandbox(), [Plan(task, policy)])]
         endpoint = LLMEndpoint(
             name="judge",
             base_url=judge["base_url"],
@@ -104,33 +100,31 @@ def test_the_judge_is_asked_once_and_what_it_said_is_what_counts_here(revision: 
     assert (job.calls_made, job.call_tokens) == (1, 15)
 
     file = sent(job, task, yes, again)
-    assert looked(job)["quarantined"] == 0
+    assert looked(job)["quarantined"] == 0, [row.quarantined for row in file.rollouts.all()]
     _, row = opened(file)
     assert (row.outcome, row.reward) == ("solved", 1.0)
-    judged = row.scores.get().verdicts[1]["judged"]
-    assert (judged["passed"], judged["reason"]) == (True, "It names box 1.")
+    score = row.scores.get()
+    assert (score.judge, score.verdicts[0]["quote"]) == ("j", '"box_id": "B-1"')
 
 
 @pytest.mark.django_db
 @pytest.mark.usefixtures("_by_hand")
 @pytest.mark.parametrize("judges", [False, True], ids=["no judge", "a judge"])
 def test_a_verdict_that_no_judge_gave_is_a_mismatch(revision: Any, judges: bool) -> None:
-    """The worker says that the judge said yes. Where the job has a judge, not asking it is no way out either."""
+    """The worker says that the judge said yes, whether the job has a judge or none."""
     task = revision()
-    (left,) = attempted(task, None, "")
-    assert left.reward is not None
-    assert left.reward.reward == 0.5
-    verdicts = [one.model_copy(update={"passed": True}) for one in left.reward.verdicts]
-    earned = left.reward.model_copy(update={"reward": 1.0, "passed": 2, "verdicts": tuple(verdicts)})
-    claims = left.model_copy(update={"reward": earned, "outcome": "solved"})
+    with llm_server(lambda request: verdict(True)) as server:
+        (claims,) = attempted(task, {"base_url": server.url, "model": "elsewhere"}, "")
+    assert claims.outcome == "solved"
+    lost = claims.model_copy(update={"reward": None, "outcome": "infra_error", "ending": "lost", "final_hash": ""})
     job = runs_seed.training_job(steps=3)
     if judges:
         endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["j"])
         TrainingJob.objects.filter(pk=job.pk).update(judge_endpoint=endpoint, judge_model="j")
-    file = sent(job, task, claims, left)
-    assert looked(job)["quarantined"] == (2 if judges else 1)
+    file = sent(job, task, claims, lost)
+    assert looked(job)["quarantined"] == 1
     claimed, honest = file.rollouts.order_by("index")
-    assert "told a reward of 1.0000; executing the calls again gives 0.5000" in claimed.quarantined
-    assert "the job's judge was asked nothing about this answer" in claimed.quarantined
-    assert ("asked nothing about this answer" in honest.quarantined) is judges
+    assert "told a reward of 1.0000; here nothing could be judged" in claimed.quarantined
+    assert "the job's judge was asked nothing about this attempt" in claimed.quarantined
+    assert honest.quarantined == ""
     assert not JudgeReply.objects.exists()

@@ -37,9 +37,11 @@ def attempt_all(
     done: Callable[[int, TaskAttempt], None],
     begins: Callable[[int], bool],
 ) -> None:
-    """Attempts as `training.attempts.flow` makes them. Raises InputError: a conversation and nobody plays the user."""
+    """Attempts as `training.attempts.flow` makes them. Raises InputError as that does."""
     if any(one.row.setting == "conversation" for one in work) and asked.user is None:
         raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
+    if any(one.row.rollout.asks_judge for one in work) and asked.judge is None:
+        raise InputError("judge: tasks that are judged by a rubric need a model that judges; name one")
     asyncio.run(_attempt(sandbox, asked, work, decoding, limits, stopped, done, begins))
 
 

@@ -81,7 +81,7 @@ def teach(sandbox: Sandbox, tasks: Sequence[DemoTask], seed: int, careless: floa
     rows: list[TrajectoryRow] = []
     for place, (lesson, attempt) in enumerate(zip(lessons, done, strict=True)):
         task = lesson.task
-        conversation = Conversation(messages=attempt.messages, tools=task.rollout.program.tools)
+        conversation = Conversation(messages=attempt.messages, tools=task.rollout.offered_tools)
         origin = _origin(task).model_copy(update={"id": f"{task.rollout.key}-lesson-{place}"})
         rows += trajectory_rows(conversation, Shape(), origin)
     return rows

@@ -44,6 +44,7 @@ AUDITS = [
     ("green", "green"),
     ("red", "red"),
     ("incomplete", "incomplete"),
+    ("unproven", "unproven"),
     ("stale", "stale"),
     ("none", "not audited"),
 ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,6 @@ from django.core.files.storage import default_storage
 from synthesis.errors import InputError
 from synthesis.formats.former_answers import find_gone_helpers
 from synthesis.json_weight import require_light
-from synthesis.verifiers.doubts import may_be_judged
 from training.dataset import SideName, UploadLimits
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.datasets.storage import open_file
@@ -28,13 +27,13 @@ UNREADABLE = (InputError, OSError, ValueError, TypeError, AttributeError, Recurs
 @dataclass(frozen=True, slots=True)
 class RowFact:
     """`turns` are the agent's that can be learnt; `characters` of a whole trajectory, or of what an agent is told of a
-    task before its first turn. `may_be_judged`: a check of the task leaves to a judge what it cannot tell."""
+    task before its first turn. `asks_judge`: a judge decides facts of the task's rubric."""
 
     environment: str
     setting: str
     turns: int
     characters: int
-    may_be_judged: bool = False
+    asks_judge: bool = False
     is_superseded: bool = False
     """Whether the checks of the task call helpers that this version does not have any more."""
 
@@ -144,8 +143,12 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
         if task is None:
             yield RowFact(environment, setting, *_spoken(row))
             continue
-        checks = [str(source) for source in task.get("checks") or ()]
-        yield RowFact(environment, setting, 1, _told(task), may_be_judged(checks), bool(find_gone_helpers(checks)))
+        checks, criteria = [str(source) for source in task.get("checks") or ()], task.get("criteria") or ()
+        yield RowFact(environment, setting, 1, _told(task), _has_fact(criteria), bool(find_gone_helpers(checks)))
+
+
+def _has_fact(criteria: Iterable[Any]) -> bool:
+    return any(isinstance(one, str) or one.get("dimension", "fact") == "fact" for one in criteria)
 
 
 def _told(told: dict[str, Any]) -> int:

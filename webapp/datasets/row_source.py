@@ -123,7 +123,7 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
             behaviour=_behaviour(instruction, reference),
             setting=setting,
         )
-        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria), judged, superseded), reference, approval)
+        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria) or judged, superseded), reference, approval)
     return by_pk
 
 
@@ -151,7 +151,7 @@ def first_tasks(tasks: QuerySet[Task], most: int, *, behaviours: bool = False) -
         names = names_of(*told[: len(NAMED_BY) + 1])
         if revision in references:
             names = names._replace(behaviour=_behaviour(told[-1], as_reference(references[revision])))
-        yield pk, unjudged(bool(by_rubric), bool(checks), superseded), names
+        yield pk, unjudged(bool(by_rubric or checks), superseded), names
 
 
 def rows_of(

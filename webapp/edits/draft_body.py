@@ -9,6 +9,7 @@ from typing import Any
 from synthesis.contracts import ReferenceCall, State
 from synthesis.errors import InputError, StateError
 from synthesis.formats.answer_form import MOST_FIELDS, read_form
+from synthesis.formats.criteria import criterion_line, read_criterion_line
 from synthesis.formats.files import MAX_DEPTH
 from synthesis.formats.values import clean
 from synthesis.json_weight import is_shallow
@@ -58,6 +59,7 @@ def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
     if "checks" in body:
         kept["checks"] = _checks(body["checks"])
     if "criteria" in body:
+        kept["criteria"] = [_criterion(text) for text in _listed(body["criteria"], "criteria")]
         kept["criteria"] = [_needed(text, LABEL_CHARS, "A criterion") for text in _listed(body["criteria"], "criteria")]
     if "answer_form" in body:
         form = read_form({"answer_form": body["answer_form"]}, "")
@@ -102,6 +104,10 @@ def check_state(value: State) -> None:
         decode_state(value)
     except (StateError, InputError, ValueError, TypeError) as error:
         raise InputError(f"The initial state cannot be read: {error}") from error
+
+
+def _criterion(value: Any) -> str:
+    return criterion_line(read_criterion_line(_needed(value, LABEL_CHARS, "A criterion")))
 
 
 def _checks(value: Any) -> list[dict[str, str]]:

@@ -228,7 +228,9 @@ def build_form(rows: list[FieldRow]) -> tuple[list[dict[str, Any]], dict[str, An
     """Return (form, expected values) as a draft's body spells them. Raises WrongForm: its rows say what is wrong."""
     for row in rows:
         row.errors = {}
-    form, expected, names = [], {}, set()
+    form: list[dict[str, Any]] = []
+    expected: dict[str, Any] = {}
+    names: set[str] = set()
     starts = [number for number, row in enumerate(rows) if row.level == 0]
     for at in starts:
         row, block = rows[at], rows[at : _end_of(rows, at)]

@@ -7,6 +7,7 @@ from typing import Any
 
 from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import field_checks
+from synthesis.formats.criteria import criterion_line
 from webapp.content_store import load
 from webapp.edits.case_runs import assessment_of, cases_of, people_of
 from webapp.edits.forecasts import holds
@@ -18,6 +19,7 @@ from webapp.edits.proposals import (
     drafted_source,
     editable_source,
     reading,
+    spell_criteria,
     spelled_reference,
     standing_parts,
 )
@@ -205,7 +207,8 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
     if changes.criteria is not None:
-        parts.append(part("Criteria", "\n".join(map(str, revision.criteria)), "\n".join(changes.criteria), budget))
+        stands = spell_criteria(revision)
+        parts.append(part("Criteria", "\n".join(stands), "\n".join(map(criterion_line, changes.criteria)), budget))
     if "reference" in edit.body:
         parts += reference_part(spelled_reference(reference_of(revision)), edit.body["reference"], budget)
     return [one for one in parts if one.rows or one.note]

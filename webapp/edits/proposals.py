@@ -10,6 +10,7 @@ from synthesis.assessment.environments import read_findings, view_of
 from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, ProgramError
 from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
+from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
 from synthesis.formats.files import loads
 from synthesis.formats.former_answers import find_gone_helpers
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
@@ -30,6 +31,7 @@ from webapp.scenarios.references import (
     withheld_of,
 )
 from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
+from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
 
 PROGRAM_FIELD = "env_class_code"
@@ -177,7 +179,9 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
             [CheckRecord(label=one["label"], source=one["source"]) for one in body["checks"]], form_now, expected_now
         )
         checks = drafted if drafted != own_checks(revision) else None
-    criteria = tuple(body["criteria"]) if "criteria" in body and body["criteria"] != revision.criteria else None
+    criteria = None
+    if "criteria" in body and body["criteria"] != spell_criteria(revision):
+        criteria = tuple(map(read_criterion_line, body["criteria"]))
     form, expected = drafted_form(body, form_now, expected_now)
     return RevisionChanges(
         title=body.get("title"),
@@ -200,11 +204,16 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
         "title": edit.base_title or task.title,
         "instruction": revision.instruction,
         "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
-        "criteria": list(revision.criteria),
+        "criteria": spell_criteria(revision),
         "answer_form": form_record(form, {}).get("answer_form", []),
         "expected_answer": expected,
         "reference": spelled_reference(edit.reference),
     }
+
+
+def spell_criteria(revision: TaskRevision) -> list[str]:
+    """The criteria of a revision as a draft's body spells them, one line each."""
+    return [criterion_line(one) for one in read_criteria(revision.criteria)]
 
 
 def spelled_reference(row: TaskReference | None) -> dict[str, Any] | None:
@@ -322,8 +331,22 @@ def reading(edit: Edit) -> tuple[str, ...]:
     """Why a draft cannot be saved as it is: what is wrong with its program, or with what it takes away of a task."""
     if edit.kind == EditKind.TASK:
         problem = find_form_problem(edit) or _find_gone_helpers(edit)
-        return (problem,) if problem else (KEPT_REFERENCE,) if only_drops_reference(edit) else ()
+        if problem:
+            return (problem,)
+        return ((KEPT_REFERENCE,) if only_drops_reference(edit) else ()) + _read_rubric_faults(edit)
     try:
         return proposed_program(edit).fatal
     except ProgramError as error:
         return (str(error),)
+
+
+def _read_rubric_faults(edit: Edit) -> tuple[str, ...]:
+    """Why the criteria of a draft cannot be decided by the task's answer form."""
+    if edit.revision is None or "criteria" not in edit.body:
+        return ()
+    form, expected = read_form_and_expected(edit.revision)
+    try:
+        require_fields(tuple(map(read_criterion_line, edit.body["criteria"])), form, expected, "The task")
+    except FormatError as error:
+        return (str(error),)
+    return ()

@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from synthesis.contracts import Reward, is_refusal, same_reward
 from synthesis.runtime import Sandbox
+from synthesis.verifiers.frame_words import outside_line
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
@@ -66,7 +67,7 @@ def effect(sandbox: Sandbox, before: ReplaySetting | None, after: ReplaySetting,
 
     Touches no database. Raises SandboxUnavailable.
     """
-    then = _executed(sandbox, after, run, same_checks=before is not None and before.checks == after.checks)
+    then = _executed(sandbox, after, run)
     if _lost(then):
         return RunEffect(run.pk, run.earned, None, same=False, known=False, why=then.failure[:WHY_CHARS])
     if before is None:
@@ -75,22 +76,22 @@ def effect(sandbox: Sandbox, before: ReplaySetting | None, after: ReplaySetting,
         return RunEffect(
             run.pk, run.earned, given, same=same, why="" if same else then.failure[:WHY_CHARS] or JUDGED_ANEW
         )
-    if run.told and _as_told(run, then, after):
+    if run.told and _as_told(run, then):
         return RunEffect(run.pk, run.earned, _reward(then), same=True)
-    now = _executed(sandbox, before, run, same_checks=True)
+    if then.judged_best is not None:
+        why = "A judge would have to look at it anew: it comes out otherwise, or is judged by other criteria."
+        return RunEffect(run.pk, run.earned, None, same=False, known=False, why=why)
+    now = _executed(sandbox, before, run)
     if _lost(now):
         return RunEffect(run.pk, run.earned, _reward(then), same=False, known=False, why=now.failure[:WHY_CHARS])
-    if _alike(now, then, bool(after.checks)):
+    if _alike(now, then):
         return RunEffect(run.pk, _reward(now), _reward(then), same=True)
-    if not after.checks:
-        why = "It ends in another state, which a judge would have to look at anew."
-        return RunEffect(run.pk, run.earned, None, same=False, known=False, why=why)
     return RunEffect(run.pk, _reward(now), _reward(then), same=False, why=_why(now, then)[:WHY_CHARS])
 
 
-def _executed(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun, *, same_checks: bool) -> Replay:
-    """What a judge decided of a check's doubt before holds as long as the checks are the same."""
-    return replay(sandbox, replace(setting, judged=run.judged if same_checks else ()), run.record)
+def _executed(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun) -> Replay:
+    """What a judge decided before holds as long as it would be asked the same."""
+    return replay(sandbox, replace(setting, kept=run.kept), run.record)
 
 
 def _lost(done: Replay) -> bool:
@@ -102,25 +103,21 @@ def _reward(done: Replay) -> float | None:
     return done.reward.reward if done.reward is not None else None
 
 
-def _as_told(run: StoredRun, done: Replay, setting: ReplaySetting) -> bool:
+def _as_told(run: StoredRun, done: Replay) -> bool:
     """Whether it comes out as it is recorded."""
     if done.failure:
         return run.ended
-    if not setting.checks:
-        return bool(run.final_hash) and run.final_hash == done.final_hash
     given = _reward(done)
     if given is None or run.earned is None:
         return given is run.earned
-    return same_reward(given, run.earned) and _passed(done.reward) == [one.passed for one in run.judged]
+    return same_reward(given, run.earned) and _passed(done.reward) == _passed(run.kept)
 
 
-def _alike(now: Replay, then: Replay, checked: bool) -> bool:
+def _alike(now: Replay, then: Replay) -> bool:
     if bool(now.failure) != bool(then.failure):
         return False
     if now.failure:
         return True
-    if not checked:
-        return now.final_hash == then.final_hash
     first, second = _reward(now), _reward(then)
     if first is None or second is None:
         return first is second
@@ -149,7 +146,9 @@ def _why(now: Replay, then: Replay) -> str:
         ]
     outside = len(then.reward.outside) if then.reward is not None else 0
     if outside and not (now.reward is not None and now.reward.outside):
-        parts.append(f"It changes {outside} place{'s' * (outside != 1)} outside the frame.")
+        first = outside_line(then.reward.outside[0]) if then.reward is not None else ""
+        more = f" and {outside - 1:,} more" if outside > 1 else ""
+        parts.append(f"Outside the frame: {first}{more}.")
     return " ".join(part for part in parts if part)
 
 

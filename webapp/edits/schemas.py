@@ -107,7 +107,13 @@ class EditBody(BodyIn):
     title: ShortText | None = None
     instruction: Annotated[Text, Field(max_length=INSTRUCTION_CHARS)] | None = None
     checks: Annotated[list[EditCheck], Field(max_length=MOST_CHECKS)] | None = None
-    criteria: Annotated[list[Text], Field(max_length=MOST_CHECKS)] | None = None
+    criteria: Annotated[
+        list[Text] | None,
+        Field(
+            max_length=MOST_CHECKS,
+            description="A line each: a fact for the judge, or what code decides, as `tolerance total: It is right.`",
+        ),
+    ] = None
     answer_form: Annotated[
         list[EditAnswerField] | None,
         Field(max_length=MOST_FIELDS, description="The whole form: the checks that are made from it follow."),

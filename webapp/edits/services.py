@@ -22,6 +22,7 @@ from webapp.edits.proposals import (
     find_form_problem,
     merged_checks,
     own_parts,
+    spell_criteria,
     standing_parts,
 )
 from webapp.endpoints.models import LLMRole
@@ -182,7 +183,8 @@ def start_task_restore(user: Any, revision: TaskRevision) -> Edit:
         "answer_form": form_record(form, {}).get("answer_form", []), "expected_answer": expected,
     }  # fmt: skip
     if revision.verifier_kind == "rubric":
-        body = {name: value for name, value in body.items() if name != "checks"} | {"criteria": revision.criteria}
+        del body["checks"]
+        body["criteria"] = spell_criteria(revision)
     if then is not None:
         body["reference"] = {"calls": then.calls, "answer": then.answer}
     other = revision.scenario.initial_id != task.current.scenario.initial_id

@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from synthesis.errors import InputError, ProgramError, StateError
+from synthesis.formats.criteria import asks_judge
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.audit_report import TaskAudit, untried
 from synthesis.verifiers.call_sequences import Subject
-from synthesis.verifiers.doubts import may_be_judged
 from synthesis.verifiers.frame import widen
 from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.rubric import Rubric
 from synthesis.verifiers.rubric_audit import RubricSubject
 from webapp.edits.models import Approval, EditKind
 from webapp.edits.proposals import ProposedTask
@@ -63,7 +64,8 @@ def subject_of(proposed: ProposedTask) -> Subject:
     if record.criteria:
         return RubricSubject(
             program=proposed.program, initial=proposed.initial, reference=proposed.reference,
-            instruction=record.instruction, criteria=record.criteria,
+            instruction=record.instruction, criteria=record.criteria, answer_form=record.answer_form,
+            expected_answer=record.expected_answer,
         )  # fmt: skip
     return Subject(
         program=proposed.program,
@@ -81,8 +83,7 @@ def subject_of(proposed: ProposedTask) -> Subject:
 
 def judge_for(proposed: ProposedTask, judge: NamedJudge | None) -> NamedJudge | None:
     """The judge, where the verifier as it would be asks one."""
-    asks = bool(proposed.record.criteria) or may_be_judged([check.source for check in proposed.record.checks])
-    return judge if asks else None
+    return judge if asks_judge(proposed.record.criteria) else None
 
 
 def audit_of(
@@ -104,6 +105,9 @@ def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | N
     revision = proposed.revision
     before = None if revision.superseded else replace(setting_of(revision), keeps_states=False)
     record = proposed.record
+    form, expected = record.answer_form, record.expected_answer
+    criteria = record.criteria
+    rubric = Rubric(criteria=criteria, answer_form=form, expected_answer=expected) if criteria else None
     after = ReplaySetting(
         program=proposed.program,
         initial=proposed.initial,
@@ -111,6 +115,7 @@ def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | N
         rule=record.score_rule,
         marks=tuple(mark for mark in start.marks if mark),
         frame=proposed.frame,
+        rubric=rubric,
         instruction=record.instruction,
         keeps_states=False,
     )

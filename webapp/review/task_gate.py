@@ -37,6 +37,7 @@ _OF_AUDIT: dict[str, str] = {
     AuditState.RED: "red_audit",
     AuditState.STALE: "stale_audit",
     AuditState.INCOMPLETE: "incomplete_audit",
+    AuditState.UNPROVEN: "unproven_audit",
     AuditState.GREEN: "",
 }
 _MESSAGES = {
@@ -46,9 +47,10 @@ _MESSAGES = {
     "red_audit": "Its audit is red.",
     "stale_audit": "It was changed since its audit. Audit it again.",
     "incomplete_audit": "Its audit did not end.",
+    "unproven_audit": "Nobody is known to have solved it. Let an agent solve it, or save a solution as its reference.",
     "no_audit": "Nobody knows what its verifier measures. Audit it first.",
 }
-OVERRIDABLE = frozenset({"red_audit", "incomplete_audit"})
+OVERRIDABLE = frozenset({"red_audit", "incomplete_audit", "unproven_audit"})
 UNAUDITED = frozenset({"stale_audit", "no_audit"})
 """What an audit that is under way may be about to clear."""
 
@@ -59,7 +61,8 @@ def obstacle_codes(audit_state: str, *, revision: bool, reference: bool, superse
         return ["no_revision"]
     if superseded:
         return ["superseded"]
-    found = ["" if reference else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
+    known = reference or audit_state == AuditState.UNPROVEN  # which says that there is none
+    found = ["" if known else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
     return [code for code in found if code]
 
 
@@ -83,5 +86,5 @@ def _message(code: str, task: Task) -> str:
 
 
 def may_override(user: Any) -> bool:
-    """Whether a person may approve against a red or incomplete audit, for a reason that is kept."""
+    """Whether a person may approve against a red, incomplete or unproven audit, for a reason that is kept."""
     return getattr(user, "role", "") in ADJUDICATORS

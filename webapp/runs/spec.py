@@ -25,7 +25,7 @@ class NewJob(Frozen):
 
     `dataset` and `evaluation` are `ds-…` or `file-…`; `model` is `envarium-demo`, `after`, `ft:JOB`, `ft:JOB:step-N`,
     a name that a worker knows, or (to be evaluated) `endpoint:ID/model`. `user_model` is `endpoint id/model` of who
-    plays the user, `judge_model` of who decides what checks cannot tell of an answer.
+    plays the user, `judge_model` of who decides the facts of rubrics.
     """
 
     method: Method

@@ -10,13 +10,17 @@ from typing import Any, Literal
 from synthesis.contracts import AnswerField
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import (
+    answer_text,
     compare_spec,
     describe_type,
     field_checks,
     form_record,
     read_expected,
     read_form,
+    read_submission,
+    read_written_submission,
 )
+from synthesis.formats.files import loads, require_usable
 from synthesis.formats.former_answers import ProposedForm, propose_form
 from synthesis.formats.records import CheckRecord
 from synthesis.formats.spoken_facts import fact_checks, read_facts
@@ -59,6 +63,14 @@ def read_answer_form(revision: TaskRevision) -> tuple[AnswerField, ...]:
     return read_form_and_expected(revision)[0]
 
 
+def read_listed_form(listed: Any, revision: int) -> tuple[AnswerField, ...]:
+    """Return the fields that a revision's record lists. A form of an earlier version of Envarium counts as none."""
+    try:
+        return read_form({"answer_form": listed or []}, f"revision {revision}")
+    except FormatError:
+        return ()
+
+
 def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
     """Return the fields and their expected values. A form of an earlier version of Envarium counts as none."""
     rows = TaskRevision.objects.filter(pk=revision.pk)
@@ -76,6 +88,37 @@ def parse_form(listed: Any, expected: Any, place: str) -> tuple[tuple[AnswerFiel
         return form, read_expected(raw, form, place)
     except FormatError:
         return (), {}
+
+
+def read_given_answer(revision: TaskRevision, answer: str) -> str:
+    """Return an answer that a person gives as an attempt holds it: of a task with a form the JSON object of its fields.
+
+    Raises InputError that names each field that is wrong.
+    """
+    form = read_answer_form(revision)
+    return answer_text(read_written_submission(form, answer)) if form else answer
+
+
+def read_entered_answer(form: Sequence[AnswerField], entered: Mapping[str, str]) -> str:
+    """Return the answer that was entered field by field as text; what is left empty is left out.
+
+    Numbers and `true` or `false` are read as such, lists and records as JSON. Raises InputError that names each field
+    that is wrong.
+    """
+    given = {field.name: _read_entered(field, entered[field.name].strip()) for field in form if entered.get(field.name)}
+    return answer_text(read_submission(form, {name: value for name, value in given.items() if value != ""}))
+
+
+def _read_entered(field: AnswerField, text: str) -> Any:
+    """A text that is no value of the field stays as it is, and is refused with the field's name."""
+    if field.type not in ("number", "money", "duration", "boolean", "list", "record"):
+        return text
+    try:
+        value = loads(text)
+        require_usable(value, field.name)
+    except (ValueError, RecursionError, FormatError):
+        return text
+    return value
 
 
 def list_form_rows(

@@ -11,6 +11,7 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.answer_form import tell_origins
 from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.rubric import read_criteria
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12
@@ -39,6 +40,7 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
     passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
     return {
         "checks": checks,
+        "criteria": read_criteria(revision.criteria),
         "checks_whole": len(checks) == total,
         "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
         "mark": mark,

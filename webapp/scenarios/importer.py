@@ -24,6 +24,7 @@ from synthesis.errors import (
     SandboxLost,
     StateError,
 )
+from synthesis.formats.answer_form import require_answer_tool
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
@@ -270,7 +271,11 @@ def import_task(
 
 
 def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initial: dict[str, Any]) -> Start:
-    """What the checks say before the agent does anything, and every finding about the task."""
+    """What the checks say before the agent does anything, and every finding about the task.
+
+    Raises InputError: it has an answer form, and the environment a tool named as the one that submits the answer.
+    """
+    require_answer_tool(record.answer_form, (tool.name for tool in program.tools))
     findings = unknown_state_keys(record.initial_state, program.source)
     try:
         with sandbox.reset(program, initial) as episode:

@@ -18,7 +18,7 @@ from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.frames.services import frame_task, frame_tasks
 from webapp.scenarios.importer import BESIDE, import_entries
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
@@ -54,7 +54,7 @@ def audited(job: Job) -> list[MadeLink]:
     tasks = reverse("scenarios:tasks")
     return [
         MadeLink(f"{job.result[state]:,} {state}", f"{tasks}?audit={state}")
-        for state in ("green", "red", "incomplete")
+        for state in AUDIT_RESULTS
         if job.result.get(state)
     ]
 

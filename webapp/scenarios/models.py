@@ -38,7 +38,12 @@ class AuditState(models.TextChoices):
     GREEN = "green"
     RED = "red"
     INCOMPLETE = "incomplete"
+    UNPROVEN = "unproven"
     STALE = "stale"
+
+
+AUDIT_RESULTS = tuple(state.value for state in AuditState if state != AuditState.STALE)
+"""What an audit itself can come to."""
 
 
 class ReviewState(models.TextChoices):
@@ -123,7 +128,7 @@ class TaskRevision(models.Model):
     instruction = models.TextField()
     verifier_kind = models.CharField(max_length=16, default="checks")
     criteria = OrderedJSONField(default=list, blank=True)
-    """Of a rubric: what a judge says yes or no to, one text each."""
+    """Of a rubric: what must be met, as `synthesis.formats.records.Criterion.record` spells it."""
     score_rule = models.CharField(max_length=16, default="proportion")
     verifier_hash = models.CharField(max_length=64)
     frame = OrderedJSONField(null=True, blank=True)
@@ -199,7 +204,7 @@ class Audit(models.Model):
     judge = models.CharField(max_length=200, blank=True)
     state = models.CharField(max_length=12, choices=AuditState.choices)
     why = models.TextField(blank=True)
-    """Why it is incomplete."""
+    """Why it is incomplete or unproven."""
     do_nothing = models.FloatField(null=True, blank=True)
     reference_reward = models.FloatField(null=True, blank=True)
     mutants = models.PositiveIntegerField(null=True, blank=True)

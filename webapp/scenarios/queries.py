@@ -11,7 +11,7 @@ from typing import Any, Literal
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
 from django.http import Http404, HttpRequest
 
-from synthesis.contracts import Patch
+from synthesis.contracts import Allowance, Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import spelled_place
@@ -266,7 +266,12 @@ def _own_checks(revision: TaskRevision) -> list[Check]:
 
 def _frame(revision: TaskRevision) -> str:
     frame = frame_of_revision(revision)
-    return "No frame" if frame is None else "\n".join(sorted(map(spelled_place, frame.allowances)))
+    return "No frame" if frame is None else "\n".join(sorted(map(_frame_line, frame.allowances)))
+
+
+def _frame_line(allowance: Allowance) -> str:
+    records = f": {json.dumps(allowance.records, ensure_ascii=False)}" if allowance.records else ""
+    return f"{spelled_place(allowance)}{records}"
 
 
 def _withheld(revision: TaskRevision) -> str:

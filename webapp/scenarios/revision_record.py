@@ -9,11 +9,12 @@ from typing import Any
 from synthesis.contracts import AnswerField, Finding, Frame, Mark
 from synthesis.formats.answer_form import form_record, with_field_checks, without_field_checks
 from synthesis.formats.envscaler_export import STATE_FIELD
-from synthesis.formats.records import CheckRecord, TaskRecord
+from synthesis.formats.records import CheckRecord, Criterion, TaskRecord
 from synthesis.formats.spoken_facts import fact_checks
 from webapp.scenarios.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
+from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.services import Start
 
 
@@ -25,7 +26,7 @@ class RevisionChanges:
     title: str | None = None
     instruction: str | None = None
     checks: tuple[CheckRecord, ...] | None = None
-    criteria: tuple[str, ...] | None = None
+    criteria: tuple[Criterion, ...] | None = None
     answer_form: tuple[AnswerField, ...] | None = None
     expected_answer: dict[str, Any] | None = None
     state_changes: bool = False
@@ -51,7 +52,7 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
         form = changes.answer_form if changes.answer_form is not None else form
         expected = changes.expected_answer if changes.expected_answer is not None else expected
         checks = with_field_checks(without_field_checks(checks, old_form, old_expected), form, expected)
-    criteria = revision.criteria if changes.criteria is None else changes.criteria
+    criteria = read_criteria(revision.criteria) if changes.criteria is None else changes.criteria
     return TaskRecord(
         environment_key=revision.task.environment.key,
         key=revision.task.key,
@@ -61,8 +62,8 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
         answer_form=form,
         expected_answer=expected,
         initial_state={},
-        checks=checks,
-        criteria=tuple(str(criterion) for criterion in criteria),
+        checks=() if criteria else checks,
+        criteria=criteria,
         score_rule=revision.score_rule,
         frame=frame,
         withheld=withheld_of(revision),
@@ -96,7 +97,7 @@ def _raw(
         kept = {check.source for check in checks}
         raw["contains"] = [fact for fact in raw["contains"] if fact_checks([fact])[0].source in kept]
     if changes.criteria is not None:
-        raw["criteria"] = list(changes.criteria)
+        raw["criteria"] = [criterion.record for criterion in changes.criteria]
     if changes.state_changes and STATE_FIELD in raw:
         raw[STATE_FIELD] = None
     if frame is not None:

@@ -52,7 +52,8 @@ class TaskFilterQuery(BodyIn):
     category: Annotated[ShortText, Field(description="The category of the environment, written whole.")] = ""
     finding: Annotated[ShortText, Field(description="A kind of finding, `any` or `none`.")] = ""
     audit: Annotated[
-        Literal["", "green", "red", "incomplete", "stale", "none"], Field(description="`none`: not audited.")
+        Literal["", "green", "red", "incomplete", "unproven", "stale", "none"],
+        Field(description="`none`: not audited."),
     ] = ""
     fault: Annotated[ShortText, Field(description="A kind of fault that the audit found.")] = ""
     review: Annotated[
@@ -111,7 +112,9 @@ class TaskLine(Schema):
     finding_count: int
     trajectory_count: int
     do_nothing: float | None
-    audit_state: Annotated[str, Field(description="green, red, incomplete, stale; empty where it was never audited.")]
+    audit_state: Annotated[
+        str, Field(description="green, red, incomplete, unproven, stale; empty if it was never audited.")
+    ]
     review_state: Annotated[str, Field(description="draft, in_review, changes_requested, approved, rejected.")]
     superseded: Annotated[bool, Field(description="Whether its current revision cannot be attempted any more.")]
     withheld: Annotated[
@@ -156,10 +159,15 @@ class RevisionLine(Schema):
 
 class AllowanceOut(Schema):
     """`*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them (null: any
-    number)."""
+    number). A field may become one of `values`, or a number from `minimum` to `maximum`; records are among `records`
+    (id, content). Without all of these anything is right."""
 
     path: str
     most: int | None = None
+    values: list[Json] = []
+    minimum: float | None = None
+    maximum: float | None = None
+    records: list[tuple[str, Json]] = []
     source: Literal["reference", "author", "run", "person"] = "reference"
     reason: str = ""
     by: str = ""

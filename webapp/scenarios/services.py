@@ -19,7 +19,7 @@ from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.checks import verifier_hash
-from synthesis.verifiers.rubric import rubric_hash
+from synthesis.verifiers.rubric import Rubric, rubric_hash
 from webapp.content_store import Saved, content_hash, unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
@@ -63,7 +63,7 @@ class SavedTask:
 
 def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
-    rubric = [list(record.criteria)] if record.criteria else []
+    rubric: list[Any] = [[criterion.record for criterion in record.criteria]] if record.criteria else []
     framed = [record.frame.model_dump(mode="json")] if record.frame is not None else []
     withheld = [record.withheld.model_dump(mode="json")] if record.withheld is not None else []
     parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw]
@@ -227,7 +227,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         content_hash=digest,
         instruction=record.instruction,
         verifier_kind="rubric" if record.criteria else "checks",
-        criteria=list(record.criteria),
+        criteria=[criterion.record for criterion in record.criteria],
         score_rule=record.score_rule,
         verifier_hash=_verifier_hash(record),
         frame=record.frame.model_dump(mode="json", exclude_defaults=True) if record.frame is not None else None,
@@ -255,7 +255,8 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
 
 def _verifier_hash(record: TaskRecord) -> str:
     if record.criteria:
-        return rubric_hash(record.criteria)
+        form, expected = record.answer_form, record.expected_answer
+        return rubric_hash(Rubric(criteria=record.criteria, answer_form=form, expected_answer=expected))
     return verifier_hash([check.source for check in record.checks], record.score_rule, record.frame)
 
 

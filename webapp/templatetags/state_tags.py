@@ -125,6 +125,7 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "green": ("✓", "green", "good"),
         "red": ("✕", "red", "bad"),
         "incomplete": ("◌", "incomplete", "warn"),
+        "unproven": ("?", "unproven", "warn"),
         "stale": ("…", "stale", "warn"),
         "": ("○", "not audited", ""),
     },

@@ -85,10 +85,8 @@ def last_column(trajectory: Trajectory) -> list[bool | None]:
 
 
 def _words(verdicts: Sequence[dict[str, Any]]) -> list[bool | None]:
-    """By check whether it passed by its own word, not by a judge's; None where nobody knows."""
+    """By check whether it passed; None where nobody knows."""
     return [
-        None
-        if str(verdict.get("error", "")).startswith(UNKNOWN)
-        else bool(verdict.get("passed")) and not verdict.get("judged")
+        None if str(verdict.get("error", "")).startswith(UNKNOWN) else bool(verdict.get("passed"))
         for verdict in verdicts
     ]

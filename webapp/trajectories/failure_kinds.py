@@ -12,8 +12,7 @@ FAILURES = {
     "guard": "something was broken that had to stay",
     "outside": "something changed that nobody asked for",
     "check": "a check does not hold",
-    "judge": "a judge says that something does not hold",
-    "uncertain": "a check could not tell",
+    "criterion": "a criterion is not met",
     "error": "a check raised an error",
 }
 """By kind, in words. An attempt that failed for several reasons has the first of them."""
@@ -35,11 +34,14 @@ def name_failure(
     return next((kind for kind in FAILURES if kind in found), "")
 
 
+def is_criterion(verdict: Mapping[str, Any]) -> bool:
+    """Return whether a stored verdict is of a rubric's criterion: those of checks give no reason."""
+    return bool(verdict.get("reason") or verdict.get("quote"))
+
+
 def _name_verdict(verdict: Mapping[str, Any], mark: str) -> str:
-    if verdict.get("judged"):
-        return "judge"
-    if verdict.get("uncertain"):
-        return "uncertain"
+    if is_criterion(verdict):
+        return "criterion"
     if verdict.get("error") and not verdict.get("non_boolean"):
         return "error"
     return mark if mark in ("goal", "guard") else "check"

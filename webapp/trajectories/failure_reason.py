@@ -10,6 +10,7 @@ from synthesis.contracts import SOLVED_AT
 from webapp.database.kept_sql import KeptQuery, among
 from webapp.scenarios.models import Check
 from webapp.templatetags.show import row_url
+from webapp.trajectories.failure_kinds import is_criterion
 from webapp.trajectories.matrix import PASSED
 from webapp.trajectories.models import Score, Trajectory
 
@@ -163,10 +164,8 @@ def _cells(matrix: dict[str, Any] | None, number: int) -> dict[str, Any] | None:
 
 def _broken(number: int, verdict: dict[str, Any], mark: str, cells: dict[str, Any] | None) -> _Broken:
     name = mark if mark in ("goal", "guard") else "check"
-    if verdict.get("judged"):
-        return _Broken(number, name, "does not hold, a judge says")
-    if verdict.get("uncertain"):
-        return _Broken(number, name, "could not tell")
+    if is_criterion(verdict):
+        return _Broken(number, "criterion", "is not met")
     if verdict.get("error") and not verdict.get("non_boolean"):
         return _Broken(number, name, "raised an error")
     if cells is None:
@@ -189,20 +188,24 @@ def _grouped(row: Trajectory, broken: list[_Broken], marks: dict[int, tuple[int,
     parts = []
     for (mark, how), members in groups.items():
         numbers = [str(one.number + 1) for one in members]
-        named = f"{mark} {numbers[0]}" if len(numbers) == 1 else f"{mark}s {', '.join(numbers[:-1])} and {numbers[-1]}"
+        marks_named = "criteria" if mark == "criterion" else f"{mark}s"
+        several = f"{marks_named} {', '.join(numbers[:-1])} and {numbers[-1]}"
+        named = f"{mark} {numbers[0]}" if len(numbers) == 1 else several
         if len(numbers) > 4:
-            named = f"{len(numbers)} {mark}s"
+            named = f"{len(numbers)} {marks_named}"
         parts.append(ReasonPart(f"{named} {_agreeing(how, len(numbers))}", _url(row, members[0], marks)))
     return parts
 
 
 def _agreeing(how: str, number: int) -> str:
-    return how.replace("does not hold", "do not hold", 1) if number > 1 else how
+    return how.replace("does not hold", "do not hold", 1).replace("is not met", "are not met") if number > 1 else how
 
 
 def _url(row: Trajectory, broken: _Broken, marks: dict[int, tuple[int, str]]) -> str:
     if broken.step is not None:
         return f"{row_url('trajectories:detail', row.pk)}?step={broken.step}"
+    if broken.mark == "criterion":
+        return f"{row_url('trajectories:detail', row.pk)}#checks"
     if broken.number in marks:
         return row_url("trajectories:check", row.pk, marks[broken.number][0])
     return ""

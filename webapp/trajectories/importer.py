@@ -11,9 +11,11 @@ from synthesis.errors import FormatError
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
 from synthesis.formats.records import Failure, RunRecord
+from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import full
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import leave_out_human_work
 from webapp.scenarios.importer import Progress, guarded
@@ -115,7 +117,8 @@ def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
     revision = task.current
     if revision is None or reference_of(revision) is not None:
         return
-    steps = [step for step in record.steps if step.kind == "call" and not step.problem]
+    record = read_submitted_run(record, read_answer_form(revision))
+    steps = [step for step in record.steps if step.kind == "call" and not step.problem and step.executed]
     calls = tuple(ReferenceCall(tool=step.tool, arguments=step.arguments) for step in steps)
     ours = record.model_copy(update={"seed": SEED, "now": NOW, "validation": VALIDATION, "recorded_reward": None})
     done = replay(sandbox, setting_of(revision), ours)

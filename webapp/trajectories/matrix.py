@@ -21,7 +21,7 @@ from webapp.trajectories.states import state_at
 
 logger = logging.getLogger(__name__)
 
-PASSED, NOT_PASSED, RAISED, UNCERTAIN = 1, 0, -1, 2
+PASSED, NOT_PASSED, RAISED = 1, 0, -1
 UNKNOWN = (NOT_RUN, STOPPED)
 """How the errors of verdicts begin that say nothing about a state: never asked, or asked on a busy machine."""
 CELLS_AT_ONCE, BYTES_AT_ONCE = 20_000, 20_000_000
@@ -30,11 +30,9 @@ person asks for it."""
 
 
 def cell(verdict: Verdict) -> int:
-    """1 passed, 0 not passed; neither raised (-1) nor uncertain (2) is passed."""
+    """1 passed, 0 not passed, -1 raised."""
     if verdict.passed:
         return PASSED
-    if verdict.uncertain:
-        return UNCERTAIN
     return RAISED if verdict.raised else NOT_PASSED
 
 

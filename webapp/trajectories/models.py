@@ -168,12 +168,14 @@ class StepKind(models.TextChoices):
     MESSAGE = "message"
     QUERY = "query"
     CHANGE = "change"
+    ANSWER = "answer", "the submitted answer: a call that never reached the environment"
     CALL = "call", "call, of which nobody knows whether it changes anything"
     SYSTEM = "system", "what neither agent nor user said"
 
 
 class Step(models.Model):
-    """One step: a user turn, an assistant's message, or a tool call with its result and state patch.
+    """One step: a user turn, an assistant's message, a tool call with its result and state patch, or the answer that
+    was submitted.
 
     Any state is the last snapshot at or before the step plus at most `SNAPSHOT_EVERY` patches.
     `matches` is null where there is nothing recorded to compare with.
@@ -236,6 +238,10 @@ class Score(models.Model):
     verdicts = OrderedJSONField(default=list)
     outside = OrderedJSONField(default=list, blank=True)
     """What changed outside the task's frame, as `synthesis.contracts.OutsideChange`; then the reward is 0."""
+    judge = models.CharField(max_length=200, blank=True, default="")
+    """Of a rubric: the model that decided its facts."""
+    question = models.CharField(max_length=64, blank=True, default="")
+    """The SHA-256 of the messages that it was asked with: the same question has these verdicts again."""
     source = models.CharField(max_length=16)
     created_at = models.DateTimeField(auto_now_add=True)
 

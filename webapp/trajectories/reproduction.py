@@ -18,16 +18,16 @@ from synthesis.contracts import (
     Reward,
     ScoreRule,
     State,
-    Verdict,
 )
-from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.doubts import as_judged, best_judged, decided, doubt_words
 from synthesis.verifiers.frame import outside_changes
-from synthesis.verifiers.rubric import rubric_case
+from synthesis.verifiers.rubric import Rubric, RubricCase, decide_fields, score_rubric
+from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
 from webapp.trajectories.comparison import same_observation, same_recorded_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
@@ -44,11 +44,13 @@ class ReplaySetting:
     rule: ScoreRule
     marks: tuple[Mark, ...]
     frame: Frame | None = None
-    judged: tuple[Verdict, ...] = ()
-    """What this site scored the same end with before: a judge's decisions are taken from it."""
+    rubric: Rubric | None = None
+    """What judges a task that has criteria instead of checks."""
+    kept: Reward | None = None
+    """What this site scored the run with before: a judge's verdicts are taken from it if the question is the same."""
     instruction: str = ""
     judge: ChatModel | None = None
-    """Decides what checks cannot tell and nobody decided before: one that says again what a judge said."""
+    """Decides facts that nobody decided before: one that says again what a judge said."""
     keeps_states: bool = True
     """Whether states between the steps are stored. Without, nothing of the execution touches the database."""
 
@@ -66,7 +68,7 @@ class Replay:
     note: str = ""
     divergence: int | None = None
     judged_best: float | None = None
-    """What it would earn if a judge, who is not asked here, said yes to each doubt that is a judge's to decide."""
+    """Of a rubric that is left to a judge, who is not asked here: what it would earn if every fact were met."""
 
     @property
     def first_divergence(self) -> int | None:
@@ -126,32 +128,47 @@ def _execute(
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()
-    done.reward, done.note, done.judged_best = _judge(sandbox, setting, start, final, record.answer)
+    if setting.rubric is not None:
+        calls = [
+            spell_call(played.step.tool, played.arguments, played.result)
+            for played in done.played
+            if played.result is not None and not played.step.problem
+        ]
+        is_data = bool(setting.rubric.answer_form)
+        evidence = gather_evidence(calls, start, final, record.answer, is_data=is_data)
+        case = RubricCase(instruction=setting.instruction, evidence=evidence, answer=record.answer)
+        _judge_rubric(setting, setting.rubric, case, done)
+    else:
+        done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
+
+
+def _judge_rubric(setting: ReplaySetting, rubric: Rubric, case: RubricCase, done: Replay) -> None:
+    """Give a replay its reward, or say why it has none: nobody judged it before."""
+    try:
+        done.reward = async_to_sync(score_rubric)(setting.judge, rubric, case, setting.kept)
+    except (InputError, LLMError) as error:
+        done.note = f"Not judged: {error}"
+        done.judged_best = float(all(verdict.passed for verdict in decide_fields(rubric, case.answer).values()))
 
 
 def _judge(
     sandbox: Sandbox, setting: ReplaySetting, start: State, final: State, answer: str
-) -> tuple[Reward | None, str, float | None]:
-    """The reward, or None and why (no checks, none that the rule can score, or checks that run out of time); and what a
-    judge could make of it."""
+) -> tuple[Reward | None, str]:
+    """The reward, or None and why (no checks, none that the rule can score, or checks that run out of time)."""
     if not setting.checks:
-        return None, "", None
+        return None, ""
     marks = setting.marks if len(setting.marks) == len(setting.checks) else None
     if setting.rule == "goals" and marks is None:
         begun = bounded_checks(sandbox, setting.checks, start, start)
         marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
     done = bounded_checks(sandbox, setting.checks, start, final, answer=answer)
     if done.skipped:
-        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}.", None
+        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
     try:
         outside = outside_changes(setting.frame, start, final)
-        reward = reward_of(as_judged(done.verdicts, setting.judged), setting.rule, marks, outside)
-        if setting.judge is not None and reward.doubts:
-            case = rubric_case(setting.instruction, start, final, answer)
-            reward = async_to_sync(decided)(setting.judge, setting.checks, reward, marks, case).reward
-        return reward, doubt_words(reward), best_judged(setting.checks, reward, marks)
+        return reward_of(done.verdicts, setting.rule, marks, outside), ""
     except InputError:
-        return None, "", None
+        return None, ""
 
 
 def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
@@ -161,6 +178,8 @@ def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedS
         message = f"The agent wrote a call that cannot be read, so it never reached the environment. {step.problem}"
         refused = CallResult(ok=False, error=CallError(kind="malformed", message=message))
         return ExecutedStep(step, step.arguments, refused)
+    if not step.executed:
+        return ExecutedStep(step, step.arguments, CallResult(ok=True, result=step.recorded or ACCEPTED, executed=False))
     arguments = aligner.arguments(step.arguments) if aligner else step.arguments
     result = episode.call(step.tool, arguments)
     matches = None if step.recorded is None else same_observation(step.recorded, result)
@@ -176,16 +195,9 @@ def verdict(record: RunRecord, done: Replay) -> ReplayState:
     clean = done.first_divergence is None
     if record.recorded_reward is None or done.reward is None:
         return ReplayState.IDENTICAL if clean else ReplayState.DIVERGED
-    if not _as_recorded(record.recorded_reward, done.reward.reward, done.judged_best):
+    if not same_recorded_reward(record.recorded_reward, done.reward.reward):
         return ReplayState.DIVERGED
     return ReplayState.IDENTICAL if clean else ReplayState.REPRODUCED
-
-
-def _as_recorded(recorded: float, given: float, best: float | None) -> bool:
-    """Whether the reward came out as recorded, or could have: what a judge said elsewhere is no divergence."""
-    if same_recorded_reward(recorded, given):
-        return True
-    return best is not None and given < recorded and (recorded < best or same_recorded_reward(recorded, best))
 
 
 def outcome(record: RunRecord, done: Replay) -> Outcome | str:

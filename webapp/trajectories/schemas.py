@@ -51,7 +51,7 @@ class TrajectorySelectionQuery(Schema):
         ShortText, Field(max_length=32, description="Not in environments of this source, nor without an environment.")
     ] = ""
     failure: Annotated[
-        Literal["", "goal", "guard", "outside", "check", "judge", "uncertain", "error", "none"],
+        Literal["", "goal", "guard", "outside", "check", "criterion", "error", "none"],
         Field(description="The main reason that the newest score gives for failing; `none`: it failed without one."),
     ] = ""
     made_by: Annotated[ShortText, Field(description="The whole name of the policy.")] = ""
@@ -198,9 +198,10 @@ class StepStateOut(Schema):
 
 
 class ScoreOut(Schema):
-    """One verdict; re-scoring adds another. `verdicts` has one entry a check.
+    """One verdict; re-scoring adds another. `verdicts` has one entry a check, or a criterion of a rubric.
 
-    `outside` are the first changes outside the task's frame; where there are any, the reward is 0.
+    `outside` are the first changes outside the task's frame; where there are any, the reward is 0. `judge` is the model
+    that decided a rubric's facts.
     """
 
     id: int
@@ -212,6 +213,7 @@ class ScoreOut(Schema):
     total: int
     verdicts: Json
     outside: Json
+    judge: str
     source: str
     created_at: datetime
     contradictions: Annotated[

@@ -12,6 +12,7 @@ from django.db import IntegrityError, transaction
 
 from synthesis.errors import FormatError
 from synthesis.formats.records import RunRecord
+from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from webapp.content_store import content_hash
@@ -19,8 +20,10 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, offered_program
+from webapp.scenarios.rubric import read_rubric
 from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
@@ -58,6 +61,7 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
     if stored is not None and stored.replay in SETTLED:
         return SavedRun("unchanged", stored)
     revision, note = find_revision(record, source, place)
+    record = read_submitted_run(record, read_answer_form(revision))
     if revision.superseded:
         raise FormatError(place, f"its task is superseded, so the run cannot be scored: {revision.superseded}")
     done = replay(sandbox, setting_of(revision), record)
@@ -80,6 +84,7 @@ def setting_of(revision: TaskRevision) -> ReplaySetting:
         rule=revision.score_rule,  # type: ignore[arg-type]
         marks=tuple(check.mark for check in checks if check.mark),  # type: ignore[misc]
         frame=frame_of_revision(revision),
+        rubric=read_rubric(revision),
         instruction=revision.instruction,
     )
 

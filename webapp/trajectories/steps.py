@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.contracts import SOLVED_AT, CallResult, Reward, State
+from synthesis.contracts import SOLVED_AT, CallResult, Reward, State, Verdict
 from synthesis.formats.records import RunStep
+from synthesis.formats.values import clean
 from webapp.environments.models import Tool
 from webapp.scenarios.models import StateBody, TaskRevision
 from webapp.scenarios.states import store_state
@@ -50,12 +51,15 @@ def tool_kinds(revision: TaskRevision) -> dict[str, str]:
 
 
 def step_row(row: Trajectory, index: int, played: ExecutedStep, kinds: dict[str, str]) -> Step:
-    """A step, not saved yet. A call that changed the state is a change, whatever its tool says."""
+    """A step, not saved yet. A call that changed the state is a change, whatever its tool says, and one that submitted
+    the answer is neither change nor query."""
     step, result = played.step, played.result
     kind = step.kind if step.kind != "call" else kinds.get(step.tool, StepKind.QUERY)
     changes = len(result.patch) if result else 0
     if step.kind == "call" and changes:
         kind = StepKind.CHANGE
+    if result is not None and not result.executed:
+        kind = StepKind.ANSWER
     return Step(
         trajectory=row,
         index=index,
@@ -85,6 +89,11 @@ def _result(value: Any) -> Any:
     return f"{text[: MAX_RESULT // 4]}… ({len(text)} characters; the rest is not kept)"
 
 
+def _verdict(verdict: Verdict) -> dict[str, Any]:
+    told = verdict.model_dump() | {"reason": clean(verdict.reason), "quote": clean(verdict.quote)}
+    return {name: value for name, value in told.items() if value or name not in ("reason", "quote")}
+
+
 def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: str) -> Score:
     """Append what a verifier gave. `source` says who asked it: `replay`, `rollout`."""
     score = Score.objects.create(
@@ -94,8 +103,10 @@ def add_score(row: Trajectory, revision: TaskRevision, reward: Reward, source: s
         reward=reward.reward,
         passed=reward.passed,
         total=reward.total,
-        verdicts=[item.model_dump() for item in reward.verdicts],
+        verdicts=[_verdict(item) for item in reward.verdicts],
         outside=[change.model_dump() for change in reward.outside],
+        judge=clean(reward.judge)[:200],
+        question=reward.question,
         source=source,
     )
     marks = revision.checks.order_by("position").values_list("mark", flat=True) if reward.reward < SOLVED_AT else ()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from synthesis.contracts import Verdict
+from synthesis.contracts import Reward, Verdict
 from synthesis.formats.records import RunRecord, RunStep
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Score, StepKind, Trajectory
@@ -22,7 +22,8 @@ class StoredRun:
     ended: bool
     """Whether the program ended it then."""
     final_hash: str
-    judged: tuple[Verdict, ...]
+    kept: Reward | None
+    """What its newest score says."""
     told: bool
 
 
@@ -52,6 +53,19 @@ def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
         earned=row.reward,
         ended=row.outcome == "program_error",
         final_hash=row.final_hash,
-        judged=tuple(Verdict.model_validate(verdict) for verdict in score.verdicts) if score is not None else (),
+        kept=read_score(score, revision) if score is not None else None,
         told=row.revision_id == revision.pk,
+    )
+
+
+def read_score(score: Score, revision: TaskRevision) -> Reward:
+    """Return a stored score as the reward that it was made of."""
+    return Reward(
+        reward=score.reward,
+        passed=score.passed,
+        total=score.total,
+        rule="all" if revision.verifier_kind == "rubric" else revision.score_rule,
+        verdicts=tuple(Verdict.model_validate(verdict) for verdict in score.verdicts),
+        judge=score.judge,
+        question=score.question,
     )

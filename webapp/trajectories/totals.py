@@ -28,7 +28,7 @@ def is_scored(outcome: str, reward: float | None) -> bool:
 
 @dataclass
 class StepCounts:
-    """What a trajectory's row says of its steps."""
+    """What a trajectory's row says of its steps. A submitted answer is a step, and no call."""
 
     steps: int = 0
     calls: int = 0
@@ -45,7 +45,7 @@ class StepCounts:
 
     def add(self, kind: str, result: CallResult | None) -> None:
         self.steps += 1
-        self.calls += kind == "call"
+        self.calls += kind == "call" and (result is None or result.executed)
         if result is not None:
             self.errors += not result.ok
             self.duration_us += result.duration_us

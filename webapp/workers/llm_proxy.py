@@ -25,6 +25,7 @@ from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import Reply
 from synthesis.llm.wire import reply_message
+from synthesis.verifiers.rubric import question_hash
 from webapp.database.connections import release_connection
 from webapp.endpoints.connections import connect
 from webapp.endpoints.models import Endpoint
@@ -32,7 +33,7 @@ from webapp.endpoints.services import opened
 from webapp.errors import UpstreamError
 from webapp.runs.evaluations.progress import served_model
 from webapp.runs.models import JudgeReply, TrainingJob
-from webapp.runs.rollouts.recorded_judge import MOST_REPLY, question_of
+from webapp.runs.rollouts.recorded_judge import MOST_REPLY
 from webapp.workers import claims
 from webapp.workers.errors import CallsUsedUp, NoRoleModel, UnreadableQuestion
 
@@ -73,7 +74,7 @@ def _judged(job: TrainingJob, number: int, body: dict[str, Any]) -> dict[str, An
     texts = [(message.get("role"), message.get("content")) for message in body["messages"]]
     if any(role not in ("user", "assistant") or not isinstance(text, str) for role, text in texts):
         raise UnreadableQuestion("messages: a judge is asked with messages of a user and an assistant, each a text.")
-    question = question_of(texts)
+    question = question_hash(texts)
     known = JudgeReply.objects.filter(job=job, question=question).first()
     usage = Usage()
     if known is None:

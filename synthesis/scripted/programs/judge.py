@@ -17,6 +17,7 @@ from synthesis.scripted.programs.theme_reader import compared, listed
 from synthesis.scripted.programs.user import sentences
 
 _FACT = re.compile(r"\b[A-Z]-?\d+\b|\b\d[\d:.-]*\b|\b[A-Z][a-z]{2,}\b")
+QUOTED = 200
 _NOT = re.compile(r"\b(there is no|does not exist|cannot be done)\b", re.IGNORECASE)
 PLAIN = frozenset(("That", "Thank", "The", "Please", "Put", "Write", "Carry", "Hello", "Yes", "Then", "Tell", "How"))
 """Words that begin a sentence and name nothing."""
@@ -81,7 +82,7 @@ def possible(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def criteria(shown: dict[str, str]) -> dict[str, Any]:
-    """A criterion is met where its names and numbers stand in what changed or in the answer."""
+    """A criterion is met if its names and numbers stand in what changed or in the answer."""
     listed = re.findall(r"^\d+\. (.*)$", shown.get("criteria", ""), re.MULTILINE)
     evidence = f"{shown.get('facts', '')} {shown.get('answer', '')}".casefold()
     verdicts = []
@@ -94,5 +95,6 @@ def criteria(shown: dict[str, str]) -> dict[str, Any]:
             if met
             else f"Missing: {', '.join(missing) or 'any fact'}."
         )
-        verdicts.append({"criterion": number, "reason": reason, "passed": met})
+        quote = " ".join(shown.get("calls", "").split())[:QUOTED]
+        verdicts.append({"criterion": number, "quote": quote, "reason": reason, "passed": met})
     return {"verdicts": verdicts}

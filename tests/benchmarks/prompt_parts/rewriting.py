@@ -25,7 +25,8 @@ from synthesis.runtime.offered_tools import brief_tools, without_refusals
 from synthesis.scenarios.states import StateReply
 from synthesis.skeleton.coverage import CoverageReply
 from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
-from synthesis.tasks.check_view import all_helpers, helpers_for, state_for
+from synthesis.tasks.author_form import describe_form
+from synthesis.tasks.check_view import state_for
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.open_questions import is_all_known
@@ -33,7 +34,8 @@ from synthesis.tasks.trajectory_filters import InventedVerdict
 
 FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 QUERY = re.compile(r"^- (\w+)\(.*?\) \[query\]", re.MULTILINE)
-IN_FORM = "End with an answer in this form"
+ON_ANSWER = "The answer "
+"""How a condition begins that the answer form judges today."""
 STATE_CHARS = 80_000
 Values = dict[str, str]
 
@@ -131,6 +133,8 @@ def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...], queries: set[
 def _is_open(call: Recorded) -> bool:
     if call.stage == "possible":
         return False  # each of these tasks had a reference
+    if call.stage == "check_function":
+        return not call.parts["item"].startswith(ON_ANSWER)
     if call.stage == "check_call":
         made = json.loads(call.parts["call"])
         refused = not made["ok"] and made["error"].startswith("bad_arguments") and not made["patch"]
@@ -164,7 +168,9 @@ def _named(call: Recorded) -> Values:
         "modules": _between(words, "Only these modules exist: ", "."),
         "guards": _guards(words),
         "around": _between(words, "what these do: ", "."),
-        "whose": _between(words, "=== faults", "\n\nWrite all").rpartition("===\n\n")[2],
+        "whose": prompt("tasks", "repair_passes").text,
+        "way": prompt("tasks", "way_known").text,
+        "form": fenced("form", describe_form((), {})),
         **dict.fromkeys(("number", "count", "most", "least", "bytes", "characters"), "10"),
     }
     if "state" in parts:
@@ -172,9 +178,6 @@ def _named(call: Recorded) -> Values:
     if call.stage == "check_function":
         known = {key: _without_notes(part) for key, part in json.loads(parts["state"]).items()}
         named["state"] = fenced("state", shown_records(state_for(known, parts["item"]), STATE_CHARS))
-        named["helpers"] = helpers_for(parts["item"], IN_FORM in parts["task"])
-    elif call.stage == "repair_task":
-        named["helpers"] = all_helpers(IN_FORM in parts["task"])
     if call.stage in ("instruction", "checklist", "repair_task"):
         named["tools"] = fenced("tools", "\n".join(map(_tool_line, parts["tools"].splitlines())))
     if call.stage == "test_call":

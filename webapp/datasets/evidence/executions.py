@@ -210,13 +210,14 @@ def setting_of_row(row: TaskRow) -> ReplaySetting:
         rule=task.rule,
         marks=task.marks or (),
         frame=task.frame,
+        rubric=task.rubric,
         instruction=task.instruction,
         keeps_states=False,
     )
 
 
 def execute_reference(sandbox: Sandbox, setting: ReplaySetting, reference: Reference) -> Execution:
-    """Whether a task's reference solves it; what is a judge's to decide may count as solved."""
+    """Whether a task's reference solves it; what only a judge can decide counts as met."""
     calls = tuple(RunStep(kind="call", tool=call.tool, arguments=call.arguments) for call in reference.calls)
     record = RunRecord(
         environment_key="", task_key="", steps=calls, answer=reference.answer, seed=DEFAULT_SEED, now=DEFAULT_NOW,
@@ -225,25 +226,25 @@ def execute_reference(sandbox: Sandbox, setting: ReplaySetting, reference: Refer
     done = replay(sandbox, setting, record)
     if done.failure and not done.ended:
         return Execution("failed", done.failure)
-    if done.reward is None:
+    earned = done.reward.reward if done.reward is not None else done.judged_best
+    if earned is None:
         return Execution("differs", done.failure, done) if done.failure else Execution("failed", done.note or UNJUDGED)
-    best = max(done.reward.reward, done.judged_best or 0.0)
-    if best >= SOLVED_AT:
+    if earned >= SOLVED_AT:
         return Execution("same")
-    return Execution("differs", f"Its reference earns {done.reward.reward:.4f} when it is executed again.", done)
+    return Execution("differs", f"Its reference earns {earned:.4f} when it is executed again.", done)
 
 
 def execute_run(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun) -> Execution:
     """Whether a stored attempt ends in the state, and earns the reward, that it is stored with."""
     if not run.final_hash:
         return Execution("failed", "It has no stored end state to compare with.")
-    done = replay(sandbox, replace(setting, judged=run.judged if run.told else ()), run.record)
+    done = replay(sandbox, replace(setting, kept=run.kept), run.record)
     if done.failure:
         return Execution("differs" if done.ended else "failed", done.failure, done if done.ended else None)
     words = []
     if done.final_hash != run.final_hash:
         words.append("Executed again for a dataset, it ends in another state than the stored one.")
-    if setting.checks and run.earned is not None:  # what a judge alone said of a state is not asked again
+    if run.earned is not None and done.judged_best is None:  # what a judge alone said is not asked again
         if done.reward is None:
             return Execution("failed", done.note or UNJUDGED)
         given = done.reward.reward

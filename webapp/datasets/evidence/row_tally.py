@@ -74,7 +74,7 @@ class RowTally:
 def characters(row: Row) -> int:
     """Characters that a model reads of a row: of a task all before its first turn, of a trajectory the whole."""
     if isinstance(row, TaskRow):
-        tools = sum(len(tool.model_dump_json()) for tool in row.rollout.program.tools)
+        tools = sum(len(tool.model_dump_json()) for tool in row.rollout.offered_tools)
         return len(row.rollout.instruction) + len(row.rollout.documentation) + tools
     spoken = (*row.messages, *row.prompt, *row.completion)
     return sum(len(message.model_dump_json(exclude_defaults=True)) for message in spoken) + sum(

@@ -12,7 +12,6 @@ from synthesis.errors import FormatError
 from synthesis.portable.package import PackageName, package_id, write_package
 from synthesis.portable.sources import sources_hash
 from synthesis.portable.task_file import PortableTask
-from synthesis.verifiers.doubts import may_be_judged
 from training.dataset import Manifest, SideName, TaskRow
 from training.dataset.files import SIDES
 from webapp.datasets.export.record_forms import evaluated
@@ -55,7 +54,7 @@ class Asked:
     def noted(self, rows: Iterable[PortableTask]) -> Iterator[PortableTask]:
         for row in rows:
             self.user = self.user or row.setting == "conversation"
-            self.judge = self.judge or may_be_judged(row.task.checks)
+            self.judge = self.judge or row.task.asks_judge
             yield row
 
 
@@ -87,5 +86,5 @@ def _readme(named: PackageName, manifest: Manifest, asked: Asked) -> str:
     if asked.user:
         parts.append("Conversations: name who plays the user, `--env.agent.harness.user.model`, `...user.base-url`.")
     if asked.judge:
-        parts.append("Some checks leave doubts to a judge: `--env.agent.harness.judge.model`, `...judge.base-url`.")
+        parts.append("Rubrics: name who judges, `--env.agent.harness.judge.model`, `...judge.base-url`.")
     return "\n\n".join(parts).replace("```sh\n\n", "```sh\n").replace("\n\n```\n", "\n```\n") + "\n"

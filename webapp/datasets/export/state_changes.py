@@ -24,7 +24,8 @@ def attempts_of(ids: Iterable[str]) -> dict[str, KnownAttempt]:
     numbers = {number for number in keys.values() if number is not None}
     policies = Trajectory.objects.filter(pk__in=numbers, live=False).values_list("pk", "policy")
     known = {pk: KnownAttempt(policy) for pk, policy in policies}
-    calls = Step.objects.filter(trajectory__in=known, kind__in=(StepKind.QUERY, StepKind.CHANGE))
+    kinds = (StepKind.QUERY, StepKind.CHANGE, StepKind.ANSWER)
+    calls = Step.objects.filter(trajectory__in=known, kind__in=kinds)
     columns = ("trajectory_id", "tool", "patch", "change_count")
     for pk, tool, patch, count in calls.order_by("trajectory", "index").values_list(*columns):
         kept = None if count and not patch else tuple(patch or ())

@@ -16,6 +16,7 @@ from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.query_params import MOST_PICKS
 from webapp.runs.evaluations.statistics import wilson
 from webapp.scenarios.models import Check, TaskRevision
+from webapp.scenarios.rubric import name_criteria
 from webapp.trajectories.failure_reason import newest_scores
 from webapp.trajectories.models import Step
 from webapp.trajectories.totals import SCORED
@@ -211,6 +212,7 @@ def _name_checks(uses: list[CheckUse]) -> None:
     checks = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
     for revision, label in checks.values_list("revision", "label"):
         labels[revision].append(label)
+    labels |= name_criteria(revisions - labels.keys())
     for use in uses:
         use.task_id, use.task = tasks[use.revision]
         known = labels[use.revision]

@@ -18,7 +18,7 @@ from webapp.accounts.models import AuditEntry
 from webapp.pages.demo_content import SOURCE as DEMO
 from webapp.pages.demo_content import without_demo
 from webapp.pages.statistics.attempt_pictures import Bar, make_bars
-from webapp.scenarios.models import Audit, AuditState, ReviewState, Task
+from webapp.scenarios.models import AUDIT_RESULTS, Audit, AuditState, ReviewState, Task
 
 NEWEST = 50_000
 """Rows that are read of each sort: numbers grow with time, so that older ones are left out by number."""
@@ -30,7 +30,7 @@ REVIEW_EVENTS = {
     "draft": "new draft",
     "reopened": "reopened",
 }
-AUDIT_COLOURS = {"green": "green", "red": "red", "incomplete": "incomplete"}
+AUDIT_COLOURS = {name: name for name in AUDIT_RESULTS}
 DECIDED = ("approved", "rejected")
 
 

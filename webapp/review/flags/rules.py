@@ -36,7 +36,7 @@ def _newest_score(**wanted: object) -> Q:
     """Trajectories whose newest score of the site is like this."""
     newer = Score.objects.filter(trajectory=OuterRef("trajectory"), pk__gt=OuterRef("pk")).exclude(source="recorded")
     rows = Score.objects.filter(trajectory=OuterRef("pk")).exclude(source="recorded").exclude(Exists(newer))
-    rows = rows.annotate(said=Cast("verdicts", CharField()), changed=Length(Cast("outside", CharField())))
+    rows = rows.annotate(changed=Length(Cast("outside", CharField())))
     return Q(Exists(rows.filter(**wanted)))
 
 
@@ -53,8 +53,6 @@ RULES: tuple[FlagRule, ...] = (
         "reward_differs", "its reward is not the recorded one", lambda: Q(replay=ReplayState.DIVERGED)
     ),
     FlagRule("not_replayed", "its calls could not be replayed", lambda: Q(replay=ReplayState.FAILED)),
-    FlagRule("uncertain", "a check could not tell", lambda: _newest_score(said__contains='"uncertain": true')),
-    FlagRule("judged", "a judge decided a check", lambda: _newest_score(said__contains='"judged": true')),
     FlagRule("unasked", "it changed what nobody asked for", lambda: _newest_score(changed__gt=EMPTY_JSON)),
     FlagRule(
         "solved_on_red", "it solved a task whose audit is red",

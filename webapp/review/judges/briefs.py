@@ -8,12 +8,14 @@ from typing import Any
 from synthesis.assessment.case_words import case_text
 from synthesis.assessment.prompt_values import shown
 from synthesis.assessment.review_judge import OfferedCode, ReviewBrief
+from synthesis.formats.criteria import criterion_line
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.models import ReviewKind, ReviewQueue
 from webapp.review.verdicts import REASONS, VERDICTS
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
+from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Score, StepKind, Trajectory
@@ -58,7 +60,8 @@ def _task(task: Task) -> str:
     ]
     checks = revision.checks.order_by("position")[:MOST_CHECKS]
     parts += [f"Check {row.position + 1} ({row.mark}): {row.label}\n{row.source[:PART_CHARS]}" for row in checks]
-    parts += [f"Criterion {number}: {text}" for number, text in enumerate(revision.criteria, 1)]
+    criteria = enumerate(read_criteria(revision.criteria), 1)
+    parts += [f"Criterion {number}: {criterion_line(criterion)}" for number, criterion in criteria]
     if reference is not None:
         calls = "\n".join(f"{call['tool']}({shown(call['arguments'], PART_CHARS)})" for call in reference.calls)
         parts.append(f"Reference, a way that is known to solve it:\n{calls}\nanswer: {reference.answer}")

@@ -122,12 +122,6 @@ _RULES: tuple[ChartGroup, ...] = (
             Chart("turns", "Turns", (CurveLine("turns", "mean turns"), CurveLine("horizon", "horizon")), "turns"),
             _one("tool_errors", title="Tool errors", share=True),
             _one("program_errors", title="Ended by programs", share=True),
-            Chart(
-                "uncertain",
-                "Uncertain answers",
-                (CurveLine("uncertain", "still uncertain"), CurveLine("judged", "decided by a judge")),
-                share=True,
-            ),
             _one("masked", title="Masked attempts", share=True),
             _one("flat_groups", title="Groups without variance", share=True),
             _one("draws", title="Draws"),

@@ -42,7 +42,7 @@ HINTS = {
     "engine": "What draws RL's tokens at the worker: the model itself, vLLM in the trainer, or the vLLM server that it "
     "was started with.",
     "user_model": "In conversations; the worker reaches it through this site, counted and capped.",
-    "judge_model": "Decides what checks cannot tell of an answer; reached, counted and capped alike.",
+    "judge_model": "Decides the facts of tasks that are judged by a rubric; reached, counted and capped alike.",
     "calls_allowed": "At most so many for this job; then it pauses.",
 }
 

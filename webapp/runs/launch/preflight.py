@@ -279,19 +279,18 @@ def _look_at_superseded(asked: ResolvedJob, facts: Facts | None) -> None:
 
 
 def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
-    """Tasks whose checks leave to a judge what they cannot tell of an answer, where nobody judges."""
+    """Refuse tasks whose rubrics need a judge if nobody judges: no attempt at them could be rewarded."""
     if asked.judge is not None or asked.new.judge_model:
         return
     tried = [facts] if asked.new.method != "supervised" else []
     tried += [facts_of(asked.evaluation)] if asked.evaluation else []
-    judged = sum(row.may_be_judged for known in tried if known for row in known.rows)
+    judged = sum(row.asks_judge for known in tried if known for row in known.rows)
     if judged:
         message = (
-            f"The checks of {judged:,} task{'s' if judged > 1 else ''} leave to a judge what they cannot tell of an "
-            "answer, and nobody judges: such an answer counts as not passed. Name a judge_model, or set a default "
-            "model for the role judge."
+            f"{judged:,} task{'s are' if judged > 1 else ' is'} judged by a rubric, and nobody judges: name a "
+            "judge_model, or set a default model for the role judge."
         )
-        asked.warn("judge_model", "no_judge", message)
+        asked.refuse("judge_model", "missing", message)
 
 
 def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:

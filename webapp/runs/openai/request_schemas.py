@@ -142,7 +142,7 @@ class TrainingJobIn(BodyIn):
     user_model: Annotated[Text, Field(max_length=300, description="`endpoint id/model` that plays the user.")] = ""
     judge_model: Annotated[
         Text,
-        Field(max_length=300, description="`endpoint id/model` that decides what checks cannot tell of an answer."),
+        Field(max_length=300, description="`endpoint id/model` that decides the facts of rubrics."),
     ] = ""
     calls_allowed: Annotated[int, Field(ge=0, le=100_000_000, description="Requests to LLM roles at most.")] = 100_000
     dry_run: Annotated[bool, Field(description="Only say what would happen; nothing is stored.")] = False

@@ -4,7 +4,7 @@ A point of a curve leads to `step_views.py`: that step's `RunRollout` rows, by a
 (`rollout_replay.py`) reads its line out of the step's file (`rollout_file.py`, bounded), executes its calls again as
 an import's are (`webapp/trajectories/reproduction.py`) and stores what happened here by
 `webapp/trajectories/rollouts/finished_attempt.py`: results, patches and reward of the worker are compared, never
-stored. What differs in end state, reward or verifier is `quarantined`, in words. What checks leave to a judge is
+stored. What differs in end state, reward or verifier is `quarantined`, in words. The facts of rubrics are
 decided by the replies that the job's judge gave its worker (`recorded_judge.py`).
 
 `verification.py` does the same with a sample (`ENVARIUM_ROLLOUT_SAMPLE`) of every file that arrives, in the background

@@ -17,6 +17,7 @@ from webapp.runs.models import RolloutFile, RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.step_summary import AttemptFilter, groups
 from webapp.scenarios.models import Check
+from webapp.scenarios.rubric import name_criteria
 from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, stretches
 from webapp.trajectories.side_by_side.call_texts import call_text, short
 
@@ -136,9 +137,13 @@ def _words(rollout: RunRollout, attempt: Attempt) -> str:
     end = f"out of turns at {rollout.horizon}; " if attempt.outcome == "truncated" else ""
     if not failed:
         count = len(attempt.reward.verdicts)
+        if attempt.reward.rule == "all":
+            return f"{end}all {count} criteria are met, {turns}"
         passed = f"all {count} checks" if count > 2 else ("no check to pass", "its check", "both checks")[count]
         return f"{end}{passed}{' passed' if count else ''}, {turns}"
     named = f"{', '.join(failed[:8])}{' …' if len(failed) > 8 else ''}"
+    if attempt.reward.rule == "all":
+        return f"{end}{'criterion' if len(failed) == 1 else 'criteria'} {named} not met, {turns}"
     return f"{end}check{'' if len(failed) == 1 else 's'} {named} failed, {turns}"
 
 
@@ -147,6 +152,8 @@ def _checks(rollout: RunRollout, attempts: Sequence[Attempt]) -> Iterator[CheckL
     labels: dict[int, str] = {}
     if rollout.revision_id is not None:
         labels = dict(Check.objects.filter(revision=rollout.revision_id).values_list("position", "label"))
+        if not labels:
+            labels = dict(enumerate(name_criteria([rollout.revision_id]).get(rollout.revision_id, ())))
     for place in range(min(count, MOST_CHECKS)):
         verdicts = tuple(
             one.reward.verdicts[place].passed if one.reward and place < len(one.reward.verdicts) else None

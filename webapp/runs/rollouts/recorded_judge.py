@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from synthesis.contracts import Message, Tool
 from synthesis.errors import MalformedReply
 from synthesis.llm.chat import Reply
-from synthesis.verifiers.rubric import REPLY_CHARS
+from synthesis.verifiers.rubric import REPLY_CHARS, question_hash
 from webapp.runs.models import JudgeReply, TrainingJob
 
 MOST_REPLY = REPLY_CHARS + 1_000
 """So much of a reply is kept, and handed to the worker: enough to see that it is too long."""
-
-
-def question_of(messages: Iterable[tuple[Any, Any]]) -> str:
-    """SHA-256, in hex, of messages as (role, text)."""
-    return hashlib.sha256(json.dumps([list(message) for message in messages]).encode("ascii")).hexdigest()
 
 
 class RecordedJudge:
@@ -38,7 +31,7 @@ class RecordedJudge:
 
     async def complete(self, messages: Sequence[Message], tools: Sequence[Tool] = (), **parameters: Any) -> Reply:
         """Raises MalformedReply: the judge was never asked this."""
-        question = question_of((message.role, message.content) for message in messages)
+        question = question_hash((message.role, message.content) for message in messages)
         known = await JudgeReply.objects.filter(job=self._job, question=question).afirst()
         if known is None:
             self.missing = True

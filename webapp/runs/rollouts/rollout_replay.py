@@ -9,6 +9,7 @@ from django.db import transaction
 
 from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep, same_reward
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
+from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
@@ -32,7 +33,7 @@ OVERTURNED = ("solved", "program_error")
 """What a worker told and executing the calls again did not come to."""
 FASTER = "The program ran out of time at the worker, and did not here. That is no mismatch: machines differ in speed."
 
-NOT_ASKED = "A check leaves to a judge what it cannot tell, and the job's judge was asked nothing about this answer."
+NOT_ASKED = "A judge decides what it earns, and the job's judge was asked nothing about this attempt."
 
 
 @dataclass(frozen=True)
@@ -114,7 +115,7 @@ def execute(
     compared = frozenset(place for place in results if attempt.steps[place].result is not None)
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
-    if judge.missing and not lost and (words or rollout.file.job.judge_endpoint_id is not None):
+    if judge.missing and not lost:
         words.append(NOT_ASKED)
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)
@@ -191,7 +192,9 @@ def _as_executed(attempt: Attempt, results: dict[int, CallResult], done: Replay,
 
 
 def _harmless(step: TrajectoryStep) -> CallResult | None:
-    """A result that is only told: its error stays for people, its patch does not."""
+    """A result that is only told: its error stays for people, and that it was the answer; its patch does not."""
+    if step.result is not None and step.result.error is None and not step.result.executed:
+        return CallResult(ok=True, result=ACCEPTED, executed=False)
     error = step.result.error if step.result else None
     return CallResult(ok=False, error=error) if error is not None else None
 

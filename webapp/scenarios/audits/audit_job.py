@@ -18,6 +18,7 @@ from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.environments.models import Version
 from webapp.environments.services import program_of
 from webapp.scenarios.audits.services import Case, NamedJudge, cases, compute, known, store, subject_of
+from webapp.scenarios.models import AUDIT_RESULTS
 
 CHUNK = 200
 AHEAD = 8
@@ -47,7 +48,7 @@ class AuditRun:
     stop: threading.Event = field(default_factory=threading.Event)
 
     def report(self) -> dict[str, Any]:
-        states = {name: self.states[name] for name in ("green", "red", "incomplete")}
+        states = {name: self.states[name] for name in AUDIT_RESULTS}
         return {"audited": self.audited, "cached": self.cached, **states, "failed": self.failed}
 
     def tell(self) -> None:

@@ -17,9 +17,10 @@ from webapp.rest.api_examples import api_call
 from webapp.scenarios.audits import services
 from webapp.scenarios.audits.bulk_preview import audit_preview
 from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
-from webapp.scenarios.audits.services import asks_judge, is_stale
+from webapp.scenarios.audits.services import is_stale
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import find_task
+from webapp.scenarios.rubric import needs_judge
 from webapp.scenarios.task_filters import read_filters
 from webapp.scenarios.task_views import shown_revision
 
@@ -57,7 +58,7 @@ def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
     else:
         services.start_task_audit(request.user, row)
         # What a judge decides depends on the judge too, who may be another one by now.
-        known = row.audit is not None and not asks_judge(row.current) and not is_stale(row.audit, row.current)
+        known = row.audit is not None and not needs_judge(row.current) and not is_stale(row.audit, row.current)
         same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
         messages.success(request, f"The audit is queued.{same}")
     return redirect(reverse("scenarios:task", args=[pk]) + "?tab=audit")

@@ -12,7 +12,7 @@ from webapp.scenarios import queries
 from webapp.scenarios.models import AuditState, Task
 
 SHOWN = 20
-ORDER = (AuditState.RED, AuditState.INCOMPLETE, AuditState.STALE, "", AuditState.GREEN)
+ORDER = (AuditState.RED, AuditState.INCOMPLETE, AuditState.UNPROVEN, AuditState.STALE, "", AuditState.GREEN)
 
 
 @dataclass(frozen=True)

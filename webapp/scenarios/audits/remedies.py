@@ -12,6 +12,9 @@ REMEDIES: dict[str, str] = {
     "mutant_lost": "Audit the task again; if it happens again, look at the log of the job.",
     "mutants_cut": "Audit the task again; a shorter reference or fewer checks make all of it fit.",
     "unguarded_change": "Switch on the frame of the reference: then any change that nobody asked for earns nothing.",
+    "unneeded_call": "If the task asks for what the call does, add a check for it; if not, leave the call out of the "
+    "reference.",
+    "run_refused": "If what the run did is right, widen the frame; if not, add a check that tells it.",
     "nondeterministic": "Look for the clock, random numbers or the order of a set in the program and in the checks.",
     "judged_differently": "This check does not judge the state alone. Write it anew from initial state, final state "
     "and answer.",

@@ -8,7 +8,7 @@ from typing import Any
 from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
 
 from synthesis.verifiers.audit_report import NOTES
-from webapp.scenarios.models import AuditFault, AuditState, Task
+from webapp.scenarios.models import AUDIT_RESULTS, AuditFault, AuditState, Task
 
 FAULTS_SHOWN = 1_000
 FRESH = Q(audit__revision=F("current")) & ~Q(audit_state=AuditState.STALE)
@@ -22,7 +22,7 @@ def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
     """
     counts = tasks.order_by().aggregate(
         tasks=Count("id"),
-        **{str(state): Count("id", filter=FRESH & Q(audit_state=state)) for state in list(AuditState)[:3]},
+        **{state: Count("id", filter=FRESH & Q(audit_state=state)) for state in AUDIT_RESULTS},
         noop_max=Max("audit__do_nothing", filter=FRESH),
         references=Count("audit__mutants", filter=FRESH),
         reference_min=Min("audit__reference_reward", filter=FRESH),

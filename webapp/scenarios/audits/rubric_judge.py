@@ -13,7 +13,7 @@ from webapp.scenarios.audits.services import NamedJudge
 def registered_judge() -> NamedJudge | None:
     """The default model of the role judge; None where no administrator has set one.
 
-    That its endpoint must not be used shows when it is opened, as LLMError: audits of checks need no judge.
+    That its endpoint must not be used shows when it is opened, as LLMError: audits of checks ask no judge.
     """
     default = default_of(LLMRole.JUDGE)
     if default is None:

@@ -20,7 +20,8 @@ class AuditQuery(PageQuery):
     environment: Annotated[Id | None, Field(description="Of the tasks of this environment.")] = None
     source: Annotated[ShortText, Field(description="Of tasks that came from here, such as starter.")] = ""
     state: Annotated[
-        Literal["green", "red", "incomplete", "stale"] | None, Field(description="As it stands on the task.")
+        Literal["green", "red", "incomplete", "unproven", "stale"] | None,
+        Field(description="As it stands on the task."),
     ] = None
     fault: Annotated[ShortText, Field(description="A kind of fault that was found, such as mutant_passes.")] = ""
 
@@ -32,7 +33,7 @@ class AuditLine(Schema):
     task_id: Annotated[int, Field(validation_alias="revision.task_id")]
     revision: Annotated[int, Field(validation_alias="revision.number")]
     state: str
-    why: Annotated[str, Field(description="Why it is incomplete.")]
+    why: Annotated[str, Field(description="Why it is incomplete or unproven.")]
     verifier_hash: str
     reference_hash: str
     audit_version: int

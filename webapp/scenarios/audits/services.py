@@ -17,10 +17,8 @@ from synthesis.runtime import Sandbox, offered
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import AUDIT_VERSION, GAPS, MutantProbe, ProbedState, TaskAudit, untried
 from synthesis.verifiers.call_sequences import AT_ONCE, Subject
-from synthesis.verifiers.doubts import CRITERION, may_be_judged
-from synthesis.verifiers.judge import Judge
 from synthesis.verifiers.mutants import around_difference
-from synthesis.verifiers.rubric_audit import RubricSubject, audit_rubric
+from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
@@ -32,6 +30,7 @@ from webapp.scenarios.answer_form import read_answer_form
 from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, withheld_of
+from webapp.scenarios.rubric import needs_judge, read_rubric
 from webapp.scenarios.states import load_state
 from webapp.templatetags.show import counted
 
@@ -71,23 +70,15 @@ def cases(task_ids: Sequence[int], judge: NamedJudge | None = None) -> list[Case
 
 
 def case_of(revision: TaskRevision, reference: TaskReference | None, judge: NamedJudge | None = None) -> Case:
-    """The case of one revision; of a judge only rubrics know, and checks that leave doubts to one."""
-    used = judge if judge is not None and asks_judge(revision) else None
+    """The case of one revision; of a judge only rubrics know."""
+    used = judge if judge is not None and needs_judge(revision) else None
     return Case(revision, reference, audit_key(revision, reference, used.name if used else ""), used)
-
-
-def asks_judge(revision: TaskRevision) -> bool:
-    """Whether a judge decides of this revision: of a rubric always, of checks where one names a criterion."""
-    if revision.verifier_kind == "rubric":
-        return True
-    named = revision.checks.filter(source__contains=CRITERION).values_list("source", flat=True)
-    return may_be_judged(list(named))
 
 
 def audit_key(revision: TaskRevision, reference: TaskReference | None, judge: str = "") -> str:
     """The hash of everything an audit's result depends on."""
     scenario = revision.scenario
-    judged = [revision.instruction, judge] if revision.verifier_kind == "rubric" or judge else []
+    judged = [revision.instruction, judge] if revision.verifier_kind == "rubric" else []
     framed = [revision.frame] if revision.frame is not None else []
     withheld = [["withheld", revision.withheld]] if revision.withheld is not None else []
     return content_hash(
@@ -116,13 +107,14 @@ def subject_of(case: Case, program: Program) -> Subject:
     program = offered(program, withheld_of(case.revision))
     initial = load_state(case.revision.scenario.initial_id)
     reference = as_reference(case.reference) if case.reference else None
-    if case.revision.verifier_kind == "rubric":
+    rubric = read_rubric(case.revision)
+    if rubric is not None:
         return RubricSubject(
             program=program,
             initial=initial,
             reference=reference,
             instruction=case.revision.instruction,
-            criteria=tuple(str(criterion) for criterion in case.revision.criteria),
+            **dict(rubric),
         )
     checks = list(case.revision.checks.order_by("position").values_list("source", "label"))
     return Subject(
@@ -147,7 +139,7 @@ def compute(
         opened = case.judge.open if case.judge else None
         if isinstance(subject, RubricSubject):
             return audit_rubric(sandbox, subject, opened, check_stop, at_once)
-        return audit_task(sandbox, subject, check_stop, at_once, opened)
+        return audit_task(sandbox, subject, check_stop, at_once)
     except ProgramError as error:
         return untried("start_fails", f"The program does not start: {error}")
     except InputError as error:
@@ -199,7 +191,7 @@ def store(case: Case, audit: TaskAudit) -> Audit:
         audit_version=audit.version,
         judge=(case.judge.name if case.judge else audit.judge)[:200],
         state=audit.state,
-        why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state == "incomplete" else "",
+        why=clean(" ".join(gaps))[:TEXT_CHARS] if audit.state in ("incomplete", "unproven") else "",
         do_nothing=audit.nothing.reward,
         reference_reward=audit.reference.reward if audit.reference else None,
         mutants=len(audit.counted) if tried else None,
@@ -248,9 +240,7 @@ def probes_of(audit: TaskAudit) -> dict[str, Any]:
 
 
 def _probe(probe: ProbedState) -> dict[str, Any]:
-    more: dict[str, Any] = {"unjudged": True} if probe.unjudged else {}
-    if probe.outside:
-        more["outside"] = [change.model_dump() for change in probe.outside]
+    more = {"outside": [change.model_dump() for change in probe.outside]} if probe.outside else {}
     return {"reward": probe.reward, "passed": list(probe.passed), "note": probe.note[:TEXT_CHARS], **more}
 
 

@@ -134,18 +134,15 @@ def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: A
     record = task_record(revision, found.frame)
     listed = [{"check_item": check.label, "check_func": check.source} for check in found.checks]
     key = _key(parent, found)
-    instruction = revision.instruction
-    raw = {
-        name: part for name, part in record.raw.items() if name not in ("answer_form", "expected_answer", "criteria")
-    }
-    raw |= {"task_id": key, "task": instruction, "checklist_with_func": listed}
+    raw = {name: part for name, part in record.raw.items() if name != "criteria"}
+    raw |= {"task_id": key, "task": revision.instruction, "checklist_with_func": listed}
     raw |= {"checklist": [check.label for check in found.checks]} if "checklist" in raw else {}
     raw |= form_record(found.answer_form, found.expected_answer)
     raw["withheld"] = found.withheld.model_dump(mode="json")
     changes: dict[str, Any] = {
         "key": key,
         "title": f"{parent.title[:240]} (without {found.withheld.name})"[:300],
-        "instruction": instruction,
+        "instruction": revision.instruction,
         "answer_form": found.answer_form,
         "expected_answer": found.expected_answer,
         "checks": found.checks,

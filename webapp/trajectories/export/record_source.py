@@ -11,10 +11,12 @@ from pydantic import ValidationError
 
 from synthesis.contracts import Message, Tool, Withheld
 from synthesis.errors import FormatError
+from synthesis.formats.answer_form import answer_tool
 from synthesis.formats.sft import Conversation, read_conversation
 from synthesis.runtime import offered_tools
 from synthesis.tasks.trajectory_filters import IMPOSSIBLE, AttemptFacts
 from webapp.environments.models import Tool as ToolRow
+from webapp.scenarios.answer_form import read_listed_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, StepKind, Trajectory
 
@@ -35,7 +37,7 @@ COLUMNS = (
 @dataclass(frozen=True)
 class RecordOrigin:
     """The revision that an attempt was made at. `offered` are the tools of its environment version, without what the
-    task withholds."""
+    task withholds, and behind them the one that submits the answer, if the task has an answer form."""
 
     about: dict[str, Any]
     offered: tuple[Tool, ...]
@@ -51,7 +53,7 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
         .values("trajectory")
         .annotate(
             actions=Count("pk"),
-            silent=Count("pk", filter=Q(kind=StepKind.MESSAGE, content="")),
+            silent=Count("pk", filter=Q(kind=StepKind.MESSAGE) & (Q(content="") | ~Q(recorded=""))),
             malformed=Count("pk", filter=Q(error_kind="malformed")),
             cut=Count("pk", filter=~Q(cut="")),
             unknown=Count("pk", filter=Q(error_kind="unknown_tool")),
@@ -110,15 +112,17 @@ class Origins:
             "scenario__version_id",
             "scenario__version__content_hash",
             "withheld",
+            "record__answer_form",
         )
         names = ("revision", "content_hash", "verifier_hash", "task", "key", "source", "environment")
         revision_rows = list(rows)
-        self._learn_tools({version for *_, version, _, _ in revision_rows})
-        for pk, *values, version, version_hash, withheld in revision_rows:
+        self._learn_tools({version for *_, version, _, _, _ in revision_rows})
+        for pk, *values, version, version_hash, withheld, listed in revision_rows:
             about = {**dict(zip(names, values, strict=True)), "environment_version": version_hash}
             taken = None if withheld is None else Withheld.model_validate(withheld)
             about |= {} if taken is None else {"withheld": taken.name}
-            self._known[pk] = RecordOrigin(about, offered_tools(self._tools[version], taken))
+            offered, form = offered_tools(self._tools[version], taken), read_listed_form(listed, pk)
+            self._known[pk] = RecordOrigin(about, (*offered, answer_tool(form)) if form else offered)
 
     def of(self, revision: int) -> RecordOrigin:
         return self._known[revision]

@@ -14,7 +14,7 @@ from webapp.scenarios.models import Playground
 from webapp.scenarios.playground.services import cached_state
 from webapp.scenarios.services import check_sources
 from webapp.templatetags.show import NOTHING
-from webapp.trajectories.matrix import BYTES_AT_ONCE, CELLS_AT_ONCE, NOT_PASSED, PASSED, RAISED, UNCERTAIN, cell
+from webapp.trajectories.matrix import BYTES_AT_ONCE, CELLS_AT_ONCE, NOT_PASSED, PASSED, RAISED, cell
 from webapp.trajectories.models import PlaygroundFork
 from webapp.trajectories.replay.matrix_grid import NO_ANSWER, Label
 from webapp.trajectories.replay.queries import labels
@@ -23,7 +23,6 @@ WORDS = {
     PASSED: ("✓", "holds"),
     NOT_PASSED: ("·", "does not hold"),
     RAISED: ("!", "raises"),
-    UNCERTAIN: ("?", "uncertain"),
     NO_ANSWER: (NOTHING, "no answer yet"),
 }
 

@@ -64,7 +64,7 @@ def _told(row: Trajectory) -> list[Message]:
     steps = list(row.steps.order_by("index"))
     point = ForkPoint(row, len(steps), (), (), "tools")
     setting, task = point.setting(), task_of(row.attempted)
-    system, _ = system_message("tools", row.conversational, task.documentation, task.program.tools)
+    system, _ = system_message("tools", row.conversational, task.documentation, task.program.tools, task.answer_form)
     messages = [system]
     if not row.conversational:
         messages.append(Message(role="user", content=row.attempted.instruction))

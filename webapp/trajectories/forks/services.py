@@ -13,11 +13,9 @@ from django.db import transaction
 from synthesis import llm
 from synthesis.contracts import Attempt, CallError, CallResult, Program, ReferenceCall, State, TrajectoryStep
 from synthesis.errors import InfrastructureError, InputError, ProgramEnded
-from synthesis.formats.answer_form import answer_text, read_written_submission
 from synthesis.formats.values import clean
 from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, run_attempts
 from synthesis.runtime import Episode, default_sandbox
-from synthesis.verifiers.doubts import may_be_judged
 from webapp.accounts.services import audit
 from webapp.endpoints.connections import connect
 from webapp.endpoints.models import LLMRole
@@ -25,10 +23,11 @@ from webapp.endpoints.queries import default_of
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answer_form import read_given_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
-from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_call
+from webapp.scenarios.rubric import needs_judge
+from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import PlaygroundFork, StepKind, Trajectory
 from webapp.trajectories.rollouts.finished_attempt import record_whole
@@ -43,7 +42,8 @@ DEADLINE_S = 120.0
 
 @dataclass(frozen=True)
 class ByHand:
-    """What a person does after the fork. `identity` makes it the same attempt when it is sent twice."""
+    """What a person does after the fork; `answer` is as an attempt holds it. `identity` makes it the same attempt when
+    it is sent twice."""
 
     name: str
     calls: tuple[ReferenceCall, ...]
@@ -99,7 +99,7 @@ def _made_again(episode: Episode, program: Program, point: ForkPoint, start: For
     made: list[playgrounds.MadeCall] = []
     digest = episode.state_hash()
     for row in point.rows:
-        if not is_call(row) or row.error_kind == "malformed":
+        if not is_executed(row):
             continue
         arguments = row.arguments or {}
         result = playgrounds.refusal_of(program, row.tool, arguments) if point.parent.validation == "schema" else None
@@ -123,7 +123,7 @@ def _following(point: ForkPoint) -> list[dict[str, Any]]:
     return [
         {"tool": row.tool, "arguments": row.arguments or {}, "validation": point.parent.validation}
         for row in rows[:MOST_CALLS]
-        if is_call(row) and row.error_kind != "malformed"
+        if is_executed(row)
     ]
 
 
@@ -134,12 +134,14 @@ def fork_of(playground: Playground) -> PlaygroundFork | None:
 
 
 def finish(user: Any, playground: Playground, serial: int, answer: str) -> Trajectory:
-    """The playground's calls as an attempt: executed once more, judged, stored with its parent.
+    """The playground's calls as an attempt: executed once more, judged, stored with its parent. `answer` are words, or
+    of a task with an answer form the JSON object of its fields (`read_entered_answer` makes it of texts).
 
     Raises ChangedMeanwhile (it went on elsewhere), Conflict (it comes out otherwise now), InputError and what the
     sandbox raises.
     """
     fork, calls = _own_calls(playground, serial)
+    answer = read_given_answer(fork.parent.attempted, answer)
     hand = ByHand(user.username, calls, answer, _identity(playground, answer))
     return carry_out(whole_parent(fork.parent_id), fork.forked_at, hand, user, playgrounds.hash_now(playground))
 
@@ -147,6 +149,7 @@ def finish(user: Any, playground: Playground, serial: int, answer: str) -> Traje
 def start_finish(user: Any, playground: Playground, serial: int, answer: str) -> Job:
     """The same as a job, where a judge may take its time. Raises as `finish` before the execution."""
     fork, calls = _own_calls(playground, serial)
+    answer = read_given_answer(fork.parent.attempted, answer)
     identity, expected = _identity(playground, answer), playgrounds.hash_now(playground)
     return _start(user, fork.parent_id, fork.forked_at, calls, answer, identity=identity, expected=expected)
 
@@ -156,7 +159,7 @@ def asks_judge(playground: Playground) -> bool:
     fork = fork_of(playground)
     if fork is None or default_of(LLMRole.JUDGE) is None:
         return False
-    return may_be_judged(task_of(fork.parent.attempted).checks)
+    return needs_judge(fork.parent.attempted)
 
 
 def _own_calls(playground: Playground, serial: int) -> tuple[PlaygroundFork, tuple[ReferenceCall, ...]]:
@@ -178,10 +181,7 @@ def start_fork(user: Any, parent: Trajectory, step: int, calls: Sequence[Referen
     require_hand(parent, step)
     if len(calls) > MOST_CALLS:
         raise InputError(f"A fork by hand makes at most {MOST_CALLS} calls; {len(calls)} were given.")
-    form = read_answer_form(parent.attempted)
-    if form and answer:
-        answer = answer_text(read_written_submission(form, answer))
-    return _start(user, parent.pk, step, calls, answer)
+    return _start(user, parent.pk, step, calls, read_given_answer(parent.attempted, answer))
 
 
 def _start(user: Any, parent: int, step: int, calls: Sequence[ReferenceCall], answer: str, **more: Any) -> Job:
@@ -207,7 +207,7 @@ def carry_out(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: 
     """
     point = require_hand(parent, step)
     task = task_of(parent.attempted)
-    judge = site_judge() if may_be_judged(task.checks) else None
+    judge = site_judge() if task.asks_judge else None
     attempt, start = async_to_sync(_attempted)(point, point.task(task), point.start(), hand, judge)
     if attempt.outcome in ("infra_error", "cancelled"):
         raise _refused(attempt)

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from synthesis.contracts import Message, PromptStyle, ToolCall, Validation
 from synthesis.errors import EnvariumError, FormatError, InputError
+from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.transcript import UNPARSED
 from synthesis.rollout import AttemptSetting, ForkStart, RecordedUser, RolloutTask, StoredStep, User, UserTurn
 from synthesis.rollout.fork import UNKNOWN
@@ -59,7 +60,13 @@ class ForkPoint:
 
 
 def is_call(row: Step) -> bool:
-    return row.kind in CALLS
+    """Whether the agent made a call in this step, also one that submitted the answer."""
+    return row.kind in (*CALLS, StepKind.ANSWER)
+
+
+def is_executed(row: Step) -> bool:
+    """Whether the step is a call that reached the environment."""
+    return row.kind in CALLS and row.error_kind != "malformed"
 
 
 def stored(row: Step) -> StoredStep:
@@ -103,7 +110,9 @@ def obstacle(parent: Trajectory, step: int, rows: Sequence[Step]) -> str:
     for row in rows:
         if is_call(row) and (row.ok is None or row.error_kind in NOT_EXECUTED):
             return f"Step {row.index} cannot be made again: its call was not carried out to an end. Fork before it."
-        if row.kind == StepKind.MESSAGE and row.content and not parent.conversational:
+        if row.kind == StepKind.ANSWER:
+            return f"The attempt ended with the answer of step {row.index}. Fork before it."
+        if row.kind == StepKind.MESSAGE and row.content and not row.recorded and not parent.conversational:
             return f"The attempt ended with the words of step {row.index}. Fork before them."
         if row.kind == StepKind.USER and parent.conversational and split_stop(row.content)[1]:
             return f"The user ended the talk at step {row.index}. Fork before it."
@@ -166,7 +175,7 @@ def rebuilt(rows: Sequence[Step]) -> tuple[Message, ...]:
 def _call(row: Step, number: int) -> ToolCall:
     identity = f"call_{row.turn}_{number}"
     arguments = row.arguments or {}
-    if row.error_kind == "malformed":
+    if row.error_kind == "malformed" and (row.tool != SUBMIT_ANSWER or UNPARSED in arguments):
         message = row.result.get("message") if isinstance(row.result, dict) else ""
         return ToolCall(
             id=identity, name=row.tool, raw=str(arguments.get(UNPARSED, "")), error=str(message) or "unread"

@@ -8,23 +8,22 @@ from typing import Any
 
 from webapp.templatetags.show import NOTHING, counted
 
-PASSED, NOT_PASSED, RAISED, UNCERTAIN, NO_ANSWER = 1, 0, -1, 2, 3
+PASSED, NOT_PASSED, RAISED, NO_ANSWER = 1, 0, -1, 3
 FEW_STEPS = 24
 FEW_CHECKS = 12
 MOST_CELLS = 20_000
 RUNS_FROM = 600
 SIGNS = {"goal": "◎", "guard": "◇", "broken": "✕"}
-LOOKS = {PASSED: "y", RAISED: "x", UNCERTAIN: "x", NO_ANSWER: "a"}
+LOOKS = {PASSED: "y", RAISED: "x", NO_ANSWER: "a"}
 """The class of a cell by what the check says; none where it does not hold."""
 STEADY = {
     PASSED: "✓ holds throughout",
     NOT_PASSED: "· never holds",
     RAISED: "! raises throughout",
-    UNCERTAIN: "? uncertain throughout",
 }
-TURNS = {PASSED: "becomes true", RAISED: "raises", UNCERTAIN: "becomes uncertain"}
+TURNS = {PASSED: "becomes true", RAISED: "raises"}
 """What a flip is to a check."""
-ANSWERED = {PASSED: "the answer meets it", RAISED: "raises on the answer", UNCERTAIN: "uncertain of the answer"}
+ANSWERED = {PASSED: "the answer meets it", RAISED: "raises on the answer"}
 """What the answer is to a check that reads it."""
 
 
@@ -83,8 +82,8 @@ class Cell:
 
     @property
     def sign(self) -> str:
-        if self.value in (RAISED, UNCERTAIN):
-            return "!" if self.value == RAISED else "?"
+        if self.value == RAISED:
+            return "!"
         if self.value == NO_ANSWER:
             return NOTHING if self.span == 1 else ""
         if self.flip and self.answered:
@@ -153,7 +152,6 @@ class Grid:
     def hidden_words(self) -> str:
         """What the checks that are left out say all the time."""
         counts = [(self.held, "hold throughout"), (self.failed, "never hold"), (self.raised, "always raise")]
-        counts.append((self.uncertain, "are always uncertain"))
         summary = ", ".join(f"{count:,} {words}" for count, words in counts if count)
         change = "changes" if self.hidden == 1 else "change"
         return f"{counted(self.hidden, 'check')} never {change}: {summary}."
@@ -169,10 +167,6 @@ class Grid:
     @property
     def raised(self) -> int:
         return self.steady.get(RAISED, 0)
-
-    @property
-    def uncertain(self) -> int:
-        return self.steady.get(UNCERTAIN, 0)
 
 
 def flips(matrix: dict[str, Any] | None, labels: list[Label]) -> list[Flip]:

@@ -20,6 +20,7 @@ from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import matrix_job
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
+from webapp.trajectories.replay.criterion_rows import list_criteria
 
 FOLD_FROM = 12
 WIDENING_CHARS = 1_500
@@ -76,6 +77,7 @@ def checks(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str
     matrix, names = shown_matrix(trajectory)
     flips = matrix_grid.flips(matrix, names)
     context: dict[str, Any] = {"t": trajectory, "index": index, "labels": len(names), "flips": flips}
+    context["rubric"] = list_criteria(trajectory)
     context["contradictions"] = contradictions(trajectory)
     context["base"] = kept_query(request)
     context["check_url"] = reverse("trajectories:check", args=[trajectory.pk, 0]).removesuffix("0/")

@@ -13,7 +13,6 @@ from django.http import Http404
 from django.shortcuts import get_object_or_404
 
 from synthesis.contracts import OutsideChange
-from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.verifiers.check_reads import reads_answer
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.scenarios.models import Check
@@ -25,7 +24,14 @@ from webapp.trajectories.replay.value_text import compact
 
 MOST_HITS = 200
 AROUND = 70
-ICONS = {StepKind.USER: "◦", StepKind.MESSAGE: "✎", StepKind.QUERY: "○", StepKind.CHANGE: "●", StepKind.SYSTEM: "▪"}
+ICONS = {
+    StepKind.USER: "◦",
+    StepKind.MESSAGE: "✎",
+    StepKind.QUERY: "○",
+    StepKind.CHANGE: "●",
+    StepKind.ANSWER: "✓",
+    StepKind.SYSTEM: "▪",
+}
 
 
 def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
@@ -95,9 +101,8 @@ def followed_matrix(trajectory: Trajectory, names: list[Label]) -> dict[str, Any
 
 def answer_step(trajectory: Trajectory) -> int:
     """The step that submits the answer, or of a task without an answer form says it; the last one if no step does."""
-    submitted = trajectory.steps.filter(tool=SUBMIT_ANSWER).exclude(ok=False)
-    said = trajectory.steps.filter(kind=StepKind.MESSAGE).exclude(content="")
-    rows = submitted if trajectory.answer and submitted.exists() else said
+    submitted, said = trajectory.steps.filter(kind=StepKind.ANSWER), trajectory.steps.filter(kind=StepKind.MESSAGE)
+    rows = submitted if trajectory.answer and submitted.exists() else said.exclude(content="")
     given = rows.order_by("-index").values_list("index", flat=True).first() if trajectory.answer else None
     return max(trajectory.step_count - 1, 0) if given is None else given
 

@@ -246,7 +246,8 @@ def played_of(step: TrajectoryStep) -> ExecutedStep:
 def record_of(task: Task, attempt: Attempt) -> dict[str, Any]:
     """The run as an export gives it, which can be imported, and beside it the conversation as the agent saw it.
 
-    Calls that never reached the environment stand in the conversation alone: a replay would execute them.
+    Calls that never reached the environment stand in the conversation alone: a replay would execute them. The accepted
+    answer is marked, so that both know it.
     """
     kept = [step for step in attempt.steps if not _refused(step)]
     run = RunRecord(
@@ -277,6 +278,7 @@ def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
         tool=clean(step.tool)[:200],
         arguments=step.arguments,
         recorded=observation,
+        executed=step.result is None or step.result.executed,
     )
 
 

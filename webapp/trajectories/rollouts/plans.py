@@ -23,7 +23,6 @@ from synthesis.rollout import (
     User,
     documentation,
 )
-from synthesis.verifiers.doubts import may_be_judged
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
@@ -43,8 +42,7 @@ if TYPE_CHECKING:
 class PreparedRollout:
     """All that a rollout needs of the database, read before it runs. `agent`, `user` and `judge`: endpoint and model.
 
-    A judge is there where some check leaves its doubts to one, and one is registered. A fork's attempts begin with the
-    turns of its parent.
+    A judge is there if the task's rubric needs one. A fork's attempts begin with the turns of its parent.
     """
 
     task: RolloutTask
@@ -84,7 +82,7 @@ def prepare(rollout: Rollout) -> PreparedRollout:
         reference=as_reference(reference) if reference else None,
         agent=_opened(spec.model) if spec.policy == "model" else None,
         user=_opened(spec.user_model) if spec.conversational else None,
-        judge=site_judge() if may_be_judged(task.checks) else None,
+        judge=site_judge() if task.asks_judge else None,
         fork=fork,
         start=fork.start() if fork else None,
     )
@@ -114,6 +112,8 @@ def task_of(revision: TaskRevision) -> RolloutTask:
         marks=known.marks if len(known.marks) == len(known.checks) else None,
         rule=known.rule,
         frame=known.frame,
+        criteria=known.rubric.criteria if known.rubric is not None else (),
+        expected_answer=known.rubric.expected_answer if known.rubric is not None else {},
     )
 
 

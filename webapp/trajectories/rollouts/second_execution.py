@@ -20,8 +20,8 @@ from synthesis.contracts import (
     UNCOUNTED,
     Attempt,
     Reward,
-    TrajectoryStep,
     Validation,
+    is_unexecuted,
     same_reward,
 )
 from synthesis.errors import SandboxUnavailable
@@ -54,15 +54,9 @@ class Grounds:
 SITE = Grounds()
 
 
-def malformed(step: TrajectoryStep) -> bool:
-    """A call that could not be read never reached the environment."""
-    error = step.result.error if step.result else None
-    return error is not None and error.kind == "malformed"
-
-
 def executed_places(attempt: Attempt) -> list[int]:
     """The places of the steps that a second execution has."""
-    return [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not malformed(step)]
+    return [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not is_unexecuted(step.result)]
 
 
 def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, grounds: Grounds = SITE) -> Replay:
@@ -119,8 +113,7 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
         return ""
     grounds = Grounds(attempt.seed, attempt.now, attempt.validation) if row.parent_id is not None else SITE
     try:
-        judged = attempt.reward.verdicts if attempt.reward else ()
-        done = execute_again(sandbox, replace(setting_of(revision), judged=judged), attempt, grounds)
+        done = execute_again(sandbox, replace(setting_of(revision), kept=attempt.reward), attempt, grounds)
     except SandboxUnavailable as error:
         _note(row, f"Not executed again: {error}")
         return ""

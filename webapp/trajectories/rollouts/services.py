@@ -8,11 +8,13 @@ from django.conf import settings
 from django.db import transaction
 
 from synthesis.errors import InputError
-from webapp.endpoints.models import Endpoint
+from synthesis.verifiers.rubric import NO_JUDGE
+from webapp.endpoints.models import Endpoint, LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
+from webapp.scenarios.rubric import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint
 from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of
@@ -26,16 +28,16 @@ def obstacle(revision: TaskRevision | None) -> str:
     """Why nobody can act in this task at all; empty where somebody can."""
     if revision is None:
         return NO_CONTENT
-    return unjudged(bool(revision.criteria), revision.checks.exists(), revision.superseded)
+    if needs_judge(revision) and default_of(LLMRole.JUDGE) is None:
+        return NO_JUDGE
+    return unjudged(bool(revision.criteria) or revision.checks.exists(), revision.superseded)
 
 
-def unjudged(by_rubric: bool, checks: bool, superseded: str) -> str:
+def unjudged(has_verifier: bool, superseded: str) -> str:
     """Why no attempt at a revision could be judged; empty where one could. `superseded` is why it does not count."""
     if superseded:
         return f"This task is superseded. {superseded} {SUPERSEDED_REMEDY}"
-    if by_rubric:
-        return "This task is judged by a rubric, and rollouts are judged by checks so far."
-    return "" if checks else "This task has no checks, so nothing could judge an attempt."
+    return "" if has_verifier else "This task has no checks and no criteria, so nothing could judge an attempt."
 
 
 def with_defaults(spec: Spec) -> Spec:

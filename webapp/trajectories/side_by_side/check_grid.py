@@ -10,8 +10,9 @@ from django.urls import reverse
 
 from synthesis.verifiers.check_reads import reads_answer
 from webapp.scenarios.models import Check
+from webapp.scenarios.rubric import name_criteria
 from webapp.templatetags.show import NOTHING
-from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED, UNCERTAIN
+from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED
 from webapp.trajectories.models import Score, Trajectory
 from webapp.trajectories.replay.matrix_grid import Flip, Label, flips
 from webapp.trajectories.replay.queries import followed_matrix
@@ -20,7 +21,6 @@ WORDS = {
     PASSED: ("✓", "holds", "good"),
     NOT_PASSED: ("✕", "does not hold", "bad"),
     RAISED: ("!", "raised an error", "warn"),
-    UNCERTAIN: ("?", "could not tell", "warn"),
     None: (NOTHING, "not judged", "muted"),
 }
 
@@ -85,7 +85,7 @@ Labels = dict[int, list[tuple[Label, Identity]]]
 
 
 def labels_of(revisions: set[int]) -> Labels:
-    """By revision its checks in order, each with what makes it the same check in another revision."""
+    """By revision its checks or criteria in order, each with what makes it the same one in another revision."""
     found: Labels = {}
     rows = Check.objects.filter(revision__in=revisions).order_by("revision", "position")
     for revision, position, label, mark, source in rows.values_list(
@@ -95,6 +95,8 @@ def labels_of(revisions: set[int]) -> Labels:
         text = label.strip() or next((line.strip() for line in source.splitlines() if line.strip()), "")
         named = Label(len(checks) + 1, position, text[:300], mark, reads_answer(source))
         checks.append((named, (label, mark, source)))
+    for pk, lines in name_criteria(revisions - found.keys()).items():
+        found[pk] = [(Label(place + 1, place, line[:300], ""), (line, "", "")) for place, line in enumerate(lines)]
     return found
 
 
@@ -139,7 +141,4 @@ def check_grid(
 def _value(verdict: Mapping[str, Any]) -> int:
     if verdict.get("passed"):
         return PASSED
-    if verdict.get("uncertain") and not verdict.get("judged"):
-        return UNCERTAIN
-    raised = verdict.get("error") and not verdict.get("non_boolean") and not verdict.get("uncertain")
-    return RAISED if raised else NOT_PASSED
+    return RAISED if verdict.get("error") and not verdict.get("non_boolean") else NOT_PASSED

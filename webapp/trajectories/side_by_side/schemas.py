@@ -72,7 +72,7 @@ class ComparedVerdictOut(Schema):
     """What a check says of one attempt; `since` is the step at which it came to say so, null where that is unknown."""
 
     trajectory_id: Annotated[int, Field(validation_alias="trajectory")]
-    says: Literal["holds", "does not hold", "raised an error", "could not tell", "not judged"]
+    says: Literal["holds", "does not hold", "raised an error", "not judged"]
     since: int | None
 
     @staticmethod

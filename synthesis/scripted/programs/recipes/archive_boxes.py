@@ -24,7 +24,7 @@ def _clear_out(words: str) -> Steps:
     ]
     for file in over:
         yield "destroy_file", {"file_id": file}
-    return f"{len(over)} files went; everything else in {box['label']} stays."
+    return f"{len(over)} files went; everything else in {box['label']} stays.", {"shredded": len(over)}
 
 
 def bring_together(words: str) -> Steps | None:
@@ -40,7 +40,8 @@ def _bring_together(words: str) -> Steps:
     for file in away:
         yield "move_file", {"file_id": file, "box_id": target["box_id"]}
     yield "seal_box", {"box_id": target["box_id"]}
-    return f"{len(away)} files were brought to {full_names(target['label'])[0]}, and the box is closed for good."
+    said = f"{len(away)} files were brought to {full_names(target['label'])[0]}, and the box is closed for good."
+    return said, {"brought": len(away)}
 
 
 RECIPES: tuple[Recipe, ...] = (clear_out, bring_together)

@@ -22,7 +22,7 @@ def _badge_lost(words: str) -> Steps:
     new, days = stock["badges"][0]["badge_id"], LONGEST_DAYS[seen["person"]["role"]]
     level = seen["badge"]["level"]
     issued = yield "issue_badge", {"badge_id": new, "person_id": person, "level": level, "days": days}
-    return f"{name} has a new badge; it works until {issued['last_day']}."
+    return f"{name} has a new badge; it works until {issued['last_day']}.", {"until": issued["last_day"]}
 
 
 def firm_finished(words: str) -> Steps | None:
@@ -34,7 +34,7 @@ def _firm_finished(words: str) -> Steps:
     held = [person["badge_id"] for person in people["people"] if person["badge_id"]]
     for badge in held:
         yield "revoke_badge", {"badge_id": badge}
-    return f"{len(held)} badges were taken away for good."
+    return f"{len(held)} badges were taken away for good.", {"badges": len(held)}
 
 
 RECIPES: tuple[Recipe, ...] = (badge_lost, firm_finished)

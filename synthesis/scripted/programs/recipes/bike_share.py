@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import json
-
 from synthesis.scripted.programs.recipes.words import after, full_names, named_in, number_before
 from synthesis.scripted.programs.solver import Recipe, Steps
 
 SERVICE_KILOMETRES = 500
-FORM = "as a JSON object"
-"""Stands in a request that asks for its answer in a form."""
 
 
 def ride_over(words: str) -> Steps | None:
@@ -32,9 +28,8 @@ def _ride_over(words: str) -> Steps:
     for bike in standing["bikes"]:
         if bike["kilometres"] >= SERVICE_KILOMETRES:
             yield "send_to_workshop", {"bike_id": bike["bike_id"]}
-    return (
-        f"{name.split()[0]} paid {owed} cents; the ride is written up and the bikes that were due are in the workshop."
-    )
+    said = f"{name.split()[0]} paid {owed} cents; the ride is written up, and bikes that were due are in the workshop."
+    return said, {"paid": owed}
 
 
 def station_shut(words: str) -> Steps | None:
@@ -54,9 +49,8 @@ def _station_shut(words: str) -> Steps:
         else:
             yield "send_to_workshop", {"bike_id": bike["bike_id"]}
     yield "set_station_closed", {"station_id": source["station_id"], "closed": True}
-    if FORM in words:
-        return json.dumps({"carried": carried, "workshop": len(standing["bikes"]) - carried})
-    return f"{carried} bikes were carried over to {target['name']}, and {source['name']} is shut."
+    said = f"{carried} bikes were carried over to {target['name']}, and {source['name']} is shut."
+    return said, {"carried": carried, "workshop": len(standing["bikes"]) - carried}
 
 
 RECIPES: tuple[Recipe, ...] = (ride_over, station_shut)

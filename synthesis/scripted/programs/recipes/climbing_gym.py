@@ -21,7 +21,7 @@ def _lead_test(words: str) -> Steps:
     ropes = yield "list_gear", {"kind": "rope", "available_only": True}
     rope = ropes["gear"][0]["gear_id"]
     yield "lend_gear", {"gear_id": rope, "member_id": member}
-    return f"{name} now leads, has a place in {course['title']}, and took the rope {rope}."
+    return f"{name} now leads, has a place in {course['title']}, and took the rope {rope}.", {"rope": rope}
 
 
 def place_passed_on(words: str) -> Steps | None:
@@ -39,7 +39,8 @@ def _place_passed_on(words: str) -> Steps:
     yield "enrol", {"course_id": course, "member_id": member}
     yield "sell_visits", {"member_id": member, "visits": number_before(words, "visits")}
     left = yield "check_in", {"member_id": member}
-    return f"{coming} took the place and went in; {left['visits_left']} visits are left."
+    said = f"{coming} took the place and went in; {left['visits_left']} visits are left."
+    return said, {"visits": left["visits_left"]}
 
 
 RECIPES: tuple[Recipe, ...] = (lead_test, place_passed_on)

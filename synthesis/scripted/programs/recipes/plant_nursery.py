@@ -25,7 +25,7 @@ def _telephone_order(words: str) -> Steps:
         yield "add_line", line
     packed = yield "pack_order", {"order_id": order}
     yield "send_order", {"order_id": order}
-    return f"The order is in the post; it costs {packed['total_cents']} cents."
+    return f"The order is in the post; it costs {packed['total_cents']} cents.", {"costs": packed["total_cents"]}
 
 
 def called_off(words: str) -> Steps | None:
@@ -38,7 +38,7 @@ def _called_off(words: str) -> Steps:
     waiting = [record["order_id"] for record in listed["orders"] if record["status"] in ("open", "packed")]
     for order in waiting:
         yield "cancel_order", {"order_id": order}
-    return f"{len(waiting)} orders were called off, and their plants are back in stock."
+    return f"{len(waiting)} orders were called off, and their plants are back in stock.", {"orders": len(waiting)}
 
 
 RECIPES: tuple[Recipe, ...] = (telephone_order, called_off)

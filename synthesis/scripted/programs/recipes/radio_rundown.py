@@ -23,7 +23,8 @@ def _new_opening(words: str) -> Steps:
     yield "drop_item", {"item_id": out["items"][0]["item_id"]}
     placed = yield "place_item", {"show_id": show["show_id"], "item_id": item, "position": 1}
     yield "lock_show", {"show_id": show["show_id"]}
-    return f"{show['title']} is closed, and {placed['free_seconds']} seconds are left free in it."
+    said = f"{show['title']} is closed, and {placed['free_seconds']} seconds are left free in it."
+    return said, {"free": placed["free_seconds"]}
 
 
 def called_in_sick(words: str) -> Steps | None:
@@ -42,7 +43,7 @@ def _called_in_sick(words: str) -> Steps:
     for item in theirs:
         yield "assign_presenter", {"item_id": item, "presenter_id": other["presenter_id"]}
     yield "lock_show", {"show_id": show["show_id"]}
-    return f"{other['name']} took over {len(theirs)} pieces, and {show['title']} is closed."
+    return f"{other['name']} took over {len(theirs)} pieces, and {show['title']} is closed.", {"pieces": len(theirs)}
 
 
 RECIPES: tuple[Recipe, ...] = (new_opening, called_in_sick)

@@ -6,10 +6,6 @@ class Scenario0Task0:
         """The files F-01 and F-04 are destroyed."""
         return all(final_state["files"][key]["status"] == "destroyed" for key in ("F-01", "F-04"))
 
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 2 files went."""
-        return says_number(answer, 2, "file")
-
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all boxes are as before."""
         gone = ("F-01", "F-04")
@@ -26,10 +22,6 @@ class Scenario0Task1:
         """Long Shelf is sealed."""
         return final_state["boxes"]["X-4"]["sealed"] is True
 
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 3 files were brought."""
-        return says_number(answer, 3, "file")
-
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all other boxes are as before, and nothing of Schools is destroyed or lent."""
         mine = ("F-05", "F-06", "F-07")
@@ -42,10 +34,6 @@ class Scenario1Task0:
     def both_destroyed(initial_state, final_state, answer):
         """The files F-11 and F-13 are destroyed."""
         return all(final_state["files"][key]["status"] == "destroyed" for key in ("F-11", "F-13"))
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 2 files went."""
-        return says_number(answer, 2, "file")
 
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all boxes are as before."""
@@ -62,10 +50,6 @@ class Scenario1Task1:
     def glass_vault_sealed(initial_state, final_state, answer):
         """Glass Vault is sealed."""
         return final_state["boxes"]["X-3"]["sealed"] is True
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 3 files were brought."""
-        return says_number(answer, 3, "file")
 
     def rest_as_before(initial_state, final_state, answer):
         """All other files and all other boxes are as before, and nothing of Rivers is destroyed or lent."""

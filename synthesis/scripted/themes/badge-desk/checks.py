@@ -11,10 +11,6 @@ class Scenario0Task0:
         badge = final_state["badges"]["K-104"]
         return badge == {"holder": "P-1", "level": 2, "status": "active", "last_day": "2026-07-01"}
 
-    def answer_names_day(initial_state, final_state, answer):
-        """The answer names 2026-07-01 and no other day."""
-        return says_date(answer, "2026-07-01")
-
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""
         mine = ("K-101", "K-104")
@@ -26,10 +22,6 @@ class Scenario0Task1:
     def both_revoked(initial_state, final_state, answer):
         """The badges K-103 and K-105 are revoked."""
         return all(final_state["badges"][key]["status"] == "revoked" for key in ("K-103", "K-105"))
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that it was 2 badges."""
-        return says_number(answer, 2, "badge")
 
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""
@@ -48,10 +40,6 @@ class Scenario1Task0:
         badge = final_state["badges"]["K-205"]
         return badge == {"holder": "P-4", "level": 3, "status": "active", "last_day": "2027-09-14"}
 
-    def answer_names_day(initial_state, final_state, answer):
-        """The answer names 2027-09-14 and no other day."""
-        return says_date(answer, "2027-09-14")
-
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""
         mine = ("K-203", "K-205")
@@ -63,10 +51,6 @@ class Scenario1Task1:
     def both_revoked(initial_state, final_state, answer):
         """The badges K-201 and K-202 are revoked."""
         return all(final_state["badges"][key]["status"] == "revoked" for key in ("K-201", "K-202"))
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that it was 2 badges."""
-        return says_number(answer, 2, "badge")
 
     def rest_as_before(initial_state, final_state, answer):
         """All people and all other badges are as before."""

@@ -15,10 +15,6 @@ class Scenario0Task0:
         """The two bikes at Old Mill with 500 kilometres or more are in the workshop."""
         return all(final_state["bikes"][key]["condition"] == "workshop" for key in ("B-11", "B-13"))
 
-    def answer_names_amount(initial_state, final_state, answer):
-        """The answer says that Marta paid 225 cents."""
-        return says_money(answer, 225, bare="cents")
-
     def others_as_before(initial_state, final_state, answer):
         """Other riders and all other bikes are as before."""
         mine = {"R-01", "B-11", "B-13", "B-14"}
@@ -38,10 +34,6 @@ class Scenario0Task1:
     def quay_steps_shut(initial_state, final_state, answer):
         """Quay Steps is closed."""
         return final_state["stations"]["S-2"]["closed"] is True
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 3 bikes were carried over and none went to the workshop."""
-        return answer_fields(answer, carried="number", workshop="number") == {"carried": 3, "workshop": 0}
 
     def rest_as_before(initial_state, final_state, answer):
         """Other stations, other bikes and all rides are as before."""
@@ -64,10 +56,6 @@ class Scenario1Task0:
     def due_bike_in_workshop(initial_state, final_state, answer):
         """The bike at Botanic Garden with 500 kilometres is in the workshop."""
         return final_state["bikes"]["B-34"]["condition"] == "workshop"
-
-    def answer_names_amount(initial_state, final_state, answer):
-        """The answer says that Nuria paid 142 cents."""
-        return says_money(answer, 142, bare="cents")
 
     def others_as_before(initial_state, final_state, answer):
         """Other riders and all other bikes are as before."""
@@ -92,10 +80,6 @@ class Scenario1Task1:
     def castle_hill_shut(initial_state, final_state, answer):
         """Castle Hill is closed."""
         return final_state["stations"]["S-1"]["closed"] is True
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 2 bikes were carried over."""
-        return says_number(answer, 2, "bike")
 
     def rest_as_before(initial_state, final_state, answer):
         """Other stations, other bikes and all rides are as before."""

@@ -14,10 +14,6 @@ class Scenario0Task0:
         """The rope G-3 is lent to Jonas."""
         return final_state["gear"]["G-3"]["lent_to"] == "M-1"
 
-    def answer_names_rope(initial_state, final_state, answer):
-        """The answer names the rope G-3 and no other gear."""
-        return says_name(answer, "G-3", list(initial_state["gear"]), code=True)
-
     def rest_as_before(initial_state, final_state, answer):
         """Other members and all other gear are as before, and nobody lost a seat."""
         same = all(
@@ -46,10 +42,6 @@ class Scenario0Task1:
         """Amir has 4 visits left."""
         return final_state["members"]["M-3"]["visits_left"] == 4
 
-    def answer_says_four(initial_state, final_state, answer):
-        """The answer says that Amir has 4 visits."""
-        return says_number(answer, 4, "visit")
-
     def rest_as_before(initial_state, final_state, answer):
         """Other members, other courses and all gear are as before."""
         members = all(final_state["members"][k] == m for k, m in initial_state["members"].items() if k != "M-3")
@@ -69,10 +61,6 @@ class Scenario1Task0:
     def rope_lent(initial_state, final_state, answer):
         """The rope G-1 is lent to Rafael."""
         return final_state["gear"]["G-1"]["lent_to"] == "M-1"
-
-    def answer_names_rope(initial_state, final_state, answer):
-        """The answer names the rope G-1 and no other gear."""
-        return says_name(answer, "G-1", list(initial_state["gear"]), code=True)
 
     def rest_as_before(initial_state, final_state, answer):
         """Other members, other gear and the other courses are as before."""
@@ -96,10 +84,6 @@ class Scenario1Task1:
     def yara_has_eleven_visits(initial_state, final_state, answer):
         """Yara has 11 visits left."""
         return final_state["members"]["M-4"]["visits_left"] == 11
-
-    def answer_says_eleven(initial_state, final_state, answer):
-        """The answer says that Yara has 11 visits."""
-        return says_number(answer, 11, "visit")
 
     def rest_as_before(initial_state, final_state, answer):
         """Other members, other courses and all gear are as before."""

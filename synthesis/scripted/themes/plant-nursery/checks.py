@@ -9,10 +9,6 @@ class Scenario0Task0:
             ("C-1", {"N-1": 3, "N-2": 2}, "sent")
         ]
 
-    def answer_names_total(initial_state, final_state, answer):
-        """The answer says that it costs 2340 cents."""
-        return says_money(answer, 2340, bare="cents")
-
     def rest_as_before(initial_state, final_state, answer):
         """Earlier orders and other plants are as before."""
         orders = all(final_state["orders"][k] == o for k, o in initial_state["orders"].items())
@@ -30,10 +26,6 @@ class Scenario0Task1:
         """There are 11 Blue Lupin, 4 Dwarf Fig and 3 White Lupin in stock."""
         return [final_state["plants"][key]["stock"] for key in ("N-1", "N-6", "N-5")] == [11, 4, 3]
 
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 2 orders were called off."""
-        return says_number(answer, 2, "order")
-
     def rest_as_before(initial_state, final_state, answer):
         """The other orders are as before, and there is no new one."""
         gone = ("O-2", "O-4")
@@ -48,10 +40,6 @@ class Scenario1Task0:
         return [(one["customer_id"], one["lines"], one["status"]) for one in new] == [
             ("C-2", {"N-2": 4, "N-4": 1}, "sent")
         ]
-
-    def answer_names_total(initial_state, final_state, answer):
-        """The answer says that it costs 4733 cents."""
-        return says_money(answer, 4733, bare="cents")
 
     def rest_as_before(initial_state, final_state, answer):
         """Earlier orders and other plants are as before."""
@@ -72,10 +60,6 @@ class Scenario1Task1:
     def plants_back(initial_state, final_state, answer):
         """There are 46 Sweet Basil in stock."""
         return final_state["plants"]["N-3"]["stock"] == 46
-
-    def answer_counts(initial_state, final_state, answer):
-        """The answer says that 1 order was called off."""
-        return says_number(answer, 1, "order")
 
     def rest_as_before(initial_state, final_state, answer):
         """The other orders are as before, and there is no new one."""

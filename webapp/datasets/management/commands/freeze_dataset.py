@@ -24,7 +24,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--kind", choices=("tasks", "trajectories"), default="tasks")
         parser.add_argument("--source", default="", help="such as starter; any by default")
-        parser.add_argument("--audit", default="", choices=("green", "red", "incomplete", "stale", "none"))
+        parser.add_argument("--audit", default="", choices=("green", "red", "incomplete", "unproven", "stale", "none"))
         parser.add_argument("--approval", default="", choices=[name for name in get_args(ApprovalName) if name])
         parser.add_argument("--environment-count", type=int, help="so many environments; 10 are within 20")
         parser.add_argument("--environment-seed", type=int, default=0)

@@ -14,7 +14,7 @@ from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, tel
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.report import by_source, faults, numbers
 from webapp.scenarios.audits.rubric_judge import registered_judge
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
 from webapp.templatetags.show import plain
 
@@ -88,7 +88,7 @@ def chosen(options: dict[str, Any]) -> QuerySet[Task]:
 
 
 def line_of(name: str, part: dict[str, Any]) -> str:
-    states = ", ".join(f"{part[state]} {state}" for state in ("green", "red", "incomplete"))
+    states = ", ".join(f"{part[state]} {state}" for state in AUDIT_RESULTS)
     line = f"{name}: {part['tasks']} task{'' if part['tasks'] == 1 else 's'}, {states}"
     if part["noop_max"] is not None:
         line += f"; doing nothing earns at most {part['noop_max']}"

@@ -14,7 +14,7 @@ from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.report import faults
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.management.commands.audit import chosen
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
 from webapp.scenarios.withheld.services import VariantsMade, withhold_from
 from webapp.templatetags.show import plain
@@ -71,7 +71,7 @@ def report(made: VariantsMade) -> dict[str, Any]:
     return {
         "made": len(made.made),
         "unchanged": len(made.unchanged),
-        **{state: states.count(state) for state in ("green", "red", "incomplete")},
+        **{state: states.count(state) for state in AUDIT_RESULTS},
         "variants": [
             {
                 "task": row.pk,
@@ -89,7 +89,7 @@ def report(made: VariantsMade) -> dict[str, Any]:
 
 def told(result: dict[str, Any]) -> list[str]:
     """The result in lines for people."""
-    states = ", ".join(f"{result[state]} {state}" for state in ("green", "red", "incomplete"))
+    states = ", ".join(f"{result[state]} {state}" for state in AUDIT_RESULTS)
     without = f"{len(result['unsuitable'])} tasks without"
     lines = [f"{len(result['variants'])} variants ({result['made']} new), {states}; {without}"]
     lines += [

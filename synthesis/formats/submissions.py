@@ -1,0 +1,49 @@
+"""Submitted answers in recorded runs: which call was the answer, read by the answer form of the run's task."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from synthesis.contracts import AnswerField
+from synthesis.errors import InputError
+from synthesis.formats.answer_form import (
+    SUBMIT_ANSWER,
+    answer_text,
+    is_written_alone,
+    read_submission,
+    read_written_submission,
+)
+from synthesis.formats.records import RunRecord, RunStep
+
+
+def read_submitted_run(record: RunRecord, form: Sequence[AnswerField]) -> RunRecord:
+    """Return a run of a task with this form: what it submitted is its answer, and no call that reached the environment.
+
+    One that did not fit the form has a `problem`. An agent without native calls submits by a last message that is the
+    object alone. A run that submitted nothing has no answer, whatever it said.
+    """
+    if not form:
+        return record
+    answer, steps = "", list[RunStep]()
+    for step in _spell_last_message(record.steps, form):
+        if step.kind == "call" and step.tool == SUBMIT_ANSWER and not step.problem:
+            try:
+                answer = answer_text(read_submission(form, step.arguments))
+                step = step.model_copy(update={"executed": False})
+            except InputError as error:
+                step = step.model_copy(update={"problem": str(error)})
+        steps.append(step)
+    return record.model_copy(update={"steps": tuple(steps), "answer": answer})
+
+
+def _spell_last_message(steps: Sequence[RunStep], form: Sequence[AnswerField]) -> Sequence[RunStep]:
+    """The steps, with a last message that is an object of the form as the call that would submit it."""
+    last = steps[-1] if steps else None
+    if last is None or last.kind != "message" or not is_written_alone(last.content):
+        return steps
+    try:
+        given = read_written_submission(form, last.content)
+    except InputError:
+        return steps
+    call = {"kind": "call", "content": "", "tool": SUBMIT_ANSWER, "arguments": given}
+    return (*steps[:-1], last.model_copy(update=call))

@@ -1,0 +1,72 @@
+"""Answer forms as authors write them, in an instruction's reply or in a repair: what is refused, and what is shown."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from synthesis.contracts import AnswerField
+from synthesis.errors import FormatError
+from synthesis.formats.answer_form import describe_type, form_record, read_expected, read_form
+from synthesis.tasks.task_context import Unfit
+
+INVALID = "answer_form"
+LEAST_CHARS = 3
+"""A shorter value is said by chance as well."""
+
+
+def require_form(form: Sequence[AnswerField], expected: Mapping[str, Any], place: str) -> None:
+    """Raises Unfit that names the field and what is wrong with it."""
+    if expected and not form:
+        raise Unfit(INVALID, f"{place} has expected values, but no answer form that asks for them")
+    raw = form_record(form, expected)
+    try:
+        read_expected(raw, read_form(raw, place), place)
+    except FormatError as error:
+        raise Unfit(INVALID, str(error)) from error
+    for field in form:
+        if not field.description.strip():
+            raise Unfit(INVALID, f"{field.name}: say in its description, in the user's words, what is asked")
+        told = find_told_values(field.description, [field], expected)
+        if told:
+            raise Unfit(INVALID, f"{field.name}: its description gives the expected value away: {told[0]}")
+
+
+def find_told_values(text: str, form: Sequence[AnswerField], expected: Mapping[str, Any]) -> list[str]:
+    """Return what of the expected values stands in a text, as `35.10 (credit)`. What is chosen among may be named."""
+    asked = [field.name for field in form if field.type != "enumeration" and field.name in expected]
+    return [f"{written} ({name})" for name in asked for written in _find_written(text, expected[name])]
+
+
+def open_fields(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> tuple[AnswerField, ...]:
+    """Return the fields without an expected value: a condition must judge each."""
+    return tuple(field for field in form if field.name not in expected)
+
+
+def describe_fields(fields: Sequence[AnswerField]) -> str:
+    """Return the fields as authors of conditions and checks are told them, one a line."""
+    return "\n".join(f"- `{field.name}` ({describe_type(field)}): {field.description}" for field in fields)
+
+
+def describe_form(form: Sequence[AnswerField], expected: Mapping[str, Any]) -> str:
+    """Return form and expected values as an author would write them in a repair."""
+    if not form:
+        return "there is none"
+    lines = "".join(f"\n {field!r}," for field in form_record(form, expected)["answer_form"])
+    return f"FORM = [{lines}\n]\nEXPECTED = {dict(expected)!r}"
+
+
+def _find_written(text: str, value: Any) -> Iterator[str]:
+    """Yield the ways of writing a value, or one inside it, that stand in a text as words of their own."""
+    if isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _find_written(text, inner)
+        return
+    if isinstance(value, bool) or value is None:
+        return
+    ways = [value] if isinstance(value, str) else [f"{value:.2f}", f"{value:g}", f"{value:,}"]
+    for way in dict.fromkeys(ways):
+        if len(way) >= LEAST_CHARS and re.search(rf"(?<![\w.]){re.escape(way)}(?!\w|\.\d)", text, re.IGNORECASE):
+            yield way
+            return

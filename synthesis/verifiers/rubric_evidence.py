@@ -1,0 +1,93 @@
+"""The evidence that a judge is shown: the calls with their results, what changed, and the answer, all bounded.
+
+Equal attempts make equal evidence, to the letter. Characters that cannot be seen are escaped.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from synthesis.contracts import CallResult, Frozen, State
+from synthesis.runtime import make_patch
+
+CALL_CHARS = 2_000
+CALLS_CHARS = 20_000
+CHANGES_CHARS = 20_000
+ANSWER_CHARS = 20_000
+FEWEST_QUOTED = 3
+NO_CALLS = "(no call was made)"
+NO_CHANGES = "(nothing changed)"
+NO_ANSWER = "(no answer was given)"
+
+
+class Evidence(Frozen):
+    """What was done in an attempt, as a judge is shown it."""
+
+    calls: str = NO_CALLS
+    changes: str = NO_CHANGES
+    answer: str = NO_ANSWER
+
+
+def gather_evidence(calls: Sequence[str], start: State, final: State, answer: str, *, is_data: bool) -> Evidence:
+    """Return the evidence of an end. `calls` are as `spell_call` spells them, `is_data`: the answer is a form's."""
+    changes = make_patch(start, final)
+    return Evidence(
+        calls=_join_calls(calls) or NO_CALLS,
+        changes=_bound(_show(changes), CHANGES_CHARS) if changes else NO_CHANGES,
+        answer=_bound(_show_answer(answer, is_data), ANSWER_CHARS) if answer else NO_ANSWER,
+    )
+
+
+def spell_call(tool: str, arguments: dict[str, Any], result: CallResult) -> str:
+    """Return a call that was made and what came of it on one bounded line."""
+    came = {"result": result.result} if result.ok else {"error": result.error.message if result.error else ""}
+    return _bound(_show({"call": tool, "arguments": arguments, **came}), CALL_CHARS)
+
+
+def is_quoted(quote: str, evidence: Evidence) -> bool:
+    """Return whether a quote stands in the evidence, but for white space and for how JSON spells its characters."""
+    shown = " ".join(" ".join((evidence.calls, evidence.changes, evidence.answer)).split())
+    spellings = (" ".join(spelling.split()) for spelling in (quote, _show(quote)[1:-1]))
+    return any(len(spelling) >= FEWEST_QUOTED and spelling in shown for spelling in spellings)
+
+
+def _join_calls(calls: Sequence[str]) -> str:
+    """Return the calls, one a line; of too many the first and the last ones."""
+    lines = [f"{number}. {call}" for number, call in enumerate(calls, 1)]
+    if sum(map(len, lines)) <= CALLS_CHARS:
+        return "\n".join(lines)
+    first, last = _fit_lines(lines), _fit_lines(lines[::-1])
+    cut = f"({len(lines) - first - last:,} more calls are not shown)"
+    return "\n".join([*lines[:first], cut, *lines[len(lines) - last :]])
+
+
+def _fit_lines(lines: Sequence[str]) -> int:
+    """Return how many of the first lines fit into half of the room."""
+    room = CALLS_CHARS // 2
+    for number, line in enumerate(lines):
+        room -= len(line)
+        if room < 0:
+            return number
+    return len(lines)
+
+
+def _show_answer(answer: str, is_data: bool) -> str:
+    if is_data:
+        try:
+            return _show(json.loads(answer))
+        except (ValueError, RecursionError):
+            pass
+    return _show(answer)
+
+
+def _show(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in text)
+
+
+def _bound(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} … ({len(text) - most:,} more characters are not shown)"
