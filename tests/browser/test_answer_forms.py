@@ -88,7 +88,7 @@ def test_a_form_is_typed_by_keys_and_the_focus_moves_with_a_field(page: Page, ma
     page.keyboard.type("names")
     page.locator("#form-1-type").select_option("list")
     page.wait_for_selector("text=Each item of the list")
-    press(page, "Up: names")
+    press(page, "Up names")
     expect(page.locator("#form-1-up")).to_be_focused()
     assert page.locator("#answer-form .form-row legend").all_inner_texts() == ["names", "Each item of the list", "left"]
     page.get_by_role("button", name="Keep").first.click()

@@ -187,7 +187,7 @@ def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
     assert task.current is not None
     before = list(made.runs("three")[0].scores.values())
     task.current.checks.create(position=1, label="It says how many are left", source=SAYS, mark="goal")
-    migration = importlib.import_module("webapp.scenarios.migrations.0009_superseded")
+    migration = importlib.import_module("webapp.scenarios.migrations.0010_superseded")
     with connection.cursor() as cursor:
         cursor.execute(migration.MARK)
         cursor.execute(migration.COPY)

@@ -26,7 +26,7 @@ FROM scenarios_taskrevision AS revision WHERE revision.id = task.current_id AND 
 
 
 class Migration(migrations.Migration):
-    dependencies = [("scenarios", "0008_pictures_solved_counts")]
+    dependencies = [("scenarios", "0009_unproven_audits")]
 
     operations = [
         migrations.AddField("taskrevision", "superseded", models.TextField(blank=True, db_default="", default="")),
