@@ -47,7 +47,7 @@ def test_a_rubric_without_a_judge_has_no_numbers() -> None:
     found = json.loads(out.getvalue())["sources"]["test"]
     names = ("noop_max", "reference_min", "mutants", "mutants_below_reference", "nondeterministic")
     assert [found[name] for name in names] == [None] * 5
-    assert "test: 1 task, 0 green, 0 red, 1 incomplete\n" in said.getvalue()
+    assert "test: 1 task, 0 green, 0 red, 1 incomplete, 0 unproven\n" in said.getvalue()
 
 
 def test_ctrl_c_is_one_line_and_keeps_what_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +64,7 @@ def test_ctrl_c_is_one_line_and_keeps_what_was_stored(monkeypatch: pytest.Monkey
 def test_all_is_reported_by_source_with_null_where_there_is_no_reference() -> None:
     make_task(reference=None)
     found = run("--all")["sources"]["test"]
-    assert (found["tasks"], found["incomplete"], found["noop_max"]) == (1, 1, 0)
+    assert (found["tasks"], found["unproven"], found["noop_max"]) == (1, 1, 0)
     names = ("reference_min", "mutants", "mutants_below_reference", "nondeterministic")
     assert [found[name] for name in names] == [None] * 4
 

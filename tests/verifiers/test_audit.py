@@ -265,9 +265,9 @@ def test_a_third_parameter_is_the_answer_under_any_name(sandbox: Sandbox) -> Non
     assert (found.state, kinds(found)) == ("green", set())
 
 
-def test_without_a_reference_it_is_incomplete_or_red(sandbox: Sandbox) -> None:
+def test_without_a_reference_it_is_unproven_or_red(sandbox: Sandbox) -> None:
     found = audit_task(sandbox, subject(reference=None))
-    assert (found.state, kinds(found), found.reference) == ("incomplete", {"no_reference"}, None)
+    assert (found.state, kinds(found), found.reference) == ("unproven", {"no_reference"}, None)
     paid = audit_task(sandbox, subject(TEA, OTHERS, rule="proportion", reference=None))
     assert paid.state == "red"
 

@@ -46,7 +46,7 @@ _MESSAGES = {
     "red_audit": "Its audit is red.",
     "stale_audit": "It was changed since its audit. Audit it again.",
     "incomplete_audit": "Its audit did not end.",
-    "unproven_audit": "Nobody has shown that it can be solved. Let an agent solve it, or save a solution as its reference.",
+    "unproven_audit": "Nobody is known to have solved it. Let an agent solve it, or save a solution as its reference.",
     "no_audit": "Nobody knows what its verifier measures. Audit it first.",
 }
 OVERRIDABLE = frozenset({"red_audit", "incomplete_audit", "unproven_audit"})

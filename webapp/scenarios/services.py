@@ -62,7 +62,7 @@ class SavedTask:
 
 def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
-    rubric = [[criterion.record for criterion in record.criteria]] if record.criteria else []
+    rubric: list[Any] = [[criterion.record for criterion in record.criteria]] if record.criteria else []
     framed = [record.frame.model_dump(mode="json")] if record.frame is not None else []
     withheld = [record.withheld.model_dump(mode="json")] if record.withheld is not None else []
     parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw]
