@@ -43,8 +43,8 @@ def submit(row: Trajectory, **given: Any) -> None:
     for number, (arguments, ok) in enumerate((({"left": "eleven"}, False), (given, True))):
         error = {"kind": "malformed", "message": "not accepted: left: expected a number"}
         row.steps.create(
-            index=row.step_count + number, kind="answer" if ok else "call", tool="submit_answer", arguments=arguments, ok=ok,
-            result="The answer was submitted." if ok else error, error_kind="" if ok else "malformed",
+            index=row.step_count + number, kind="answer" if ok else "call", tool="submit_answer", arguments=arguments,
+            ok=ok, result="The answer was submitted." if ok else error, error_kind="" if ok else "malformed",
         )  # fmt: skip
     row.answer, row.step_count = json.dumps(given), row.step_count + 2
     row.save()

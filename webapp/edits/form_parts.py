@@ -43,6 +43,18 @@ def merged_values(before: dict[str, Any], mine: dict[str, Any], now: dict[str, A
     return {name: value for name, value in found.items() if value is not gone}
 
 
+def merge_form(body: dict[str, Any], before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+    """Put the form and the expected values of a draft's body on those that are current now."""
+    if "answer_form" not in body and "expected_answer" not in body:
+        return
+    form, values = now["answer_form"], now["expected_answer"]
+    if "answer_form" in body:
+        form = body["answer_form"] = merged_fields(before.get("answer_form", []), body["answer_form"], form)
+    if "expected_answer" in body:
+        values = merged_values(before.get("expected_answer", {}), body["expected_answer"], values)
+    body["expected_answer"] = fit_values(form, values)
+
+
 def fit_values(form: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> dict[str, Any]:
     """Return those of some expected values that fit a form: others belonged to fields that are gone or changed."""
     fitting: dict[str, Any] = {}

@@ -301,7 +301,7 @@ def find_form_problem(edit: Edit) -> str:
     except FormatError as error:
         return f"The expected values do not fit the answer form: {error}."
     own = edit.body["checks"] if "checks" in edit.body else own_checks(edit.revision)
-    if not own and not expected:
+    if not own and not expected and {"checks", "answer_form", "expected_answer"} & edit.body.keys():
         return "Nothing judges the task: write a check, or the expected value of a field of the answer form."
     told = drafted_reference(edit) if "reference" in edit.body else None
     if form and told is not None and told.answer:

@@ -14,7 +14,7 @@ from webapp.accounts.services import audit
 from webapp.content_store import content_hash
 from webapp.edits.draft_body import program_body, task_body
 from webapp.edits.forecasts import holds
-from webapp.edits.form_parts import fit_values, follow_form, merged_fields, merged_values
+from webapp.edits.form_parts import merge_form
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
     changes_anything,
@@ -25,6 +25,7 @@ from webapp.edits.proposals import (
     spell_criteria,
     standing_parts,
 )
+from webapp.edits.proposed_form import fill_in_proposal
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.models import Tool, Version
@@ -32,7 +33,7 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.answer_form import propose_answer_form, read_form_and_expected
+from webapp.scenarios.answer_form import read_form_and_expected
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import own_checks
@@ -146,27 +147,8 @@ def start_task_edit(user: Any, task: Task) -> Edit:
         revision=revision, reference=reference, author=user, base_title=task.title,
     )  # fmt: skip
     if revision.superseded:
-        _fill_in_proposal(edit, revision)
+        fill_in_proposal(edit, revision)
     return _created(edit)
-
-
-def _fill_in_proposal(edit: Edit, revision: TaskRevision) -> None:
-    """Give a draft the answer form that is proposed for a superseded task, with the reference's answer in it."""
-    proposed = propose_answer_form(revision)
-    if proposed is None:
-        return
-    form = proposed.answer_form
-    body: dict[str, Any] = {
-        "instruction": proposed.instruction,
-        "checks": [{"label": check.label, "source": check.source} for check in proposed.checks],
-        "answer_form": form_record(form, {})["answer_form"],
-        "expected_answer": proposed.expected_answer,
-    }
-    if edit.reference is not None:
-        body["reference"] = {
-            "calls": edit.reference.calls, "answer": follow_form("", form, proposed.expected_answer),
-        }  # fmt: skip
-    edit.body, edit.serial, edit.why = own_parts(edit, body), 1, "Proposed: the answer as data, in an answer form."
 
 
 @transaction.atomic
@@ -321,13 +303,9 @@ def renew_base(user: Any, pk: int) -> Edit:
         edit.version_id, edit.base_title = task.current.scenario.version_id, task.title
         body = dict(edit.body)
         now = standing_parts(edit)
-        merges = {"checks": merged_checks, "answer_form": merged_fields, "expected_answer": merged_values}
-        for name, merge in merges.items():
-            if name in body and name in before:
-                body[name] = merge(before[name], body[name], now[name])  # type: ignore[operator]
-        if "answer_form" in body or "expected_answer" in body:
-            form, values = (body.get(name, now[name]) for name in ("answer_form", "expected_answer"))
-            body["expected_answer"] = fit_values(form, values)
+        if "checks" in body:
+            body["checks"] = merged_checks(before.get("checks", []), body["checks"], now["checks"])
+        merge_form(body, before, now)
         edit.body = own_parts(edit, body)
     return _written(edit)
 
