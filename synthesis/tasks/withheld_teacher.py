@@ -53,9 +53,8 @@ async def teach_withheld(
 
 
 def _draft(task: TaskDraft, found: WithheldVariant) -> TaskDraft:
-    changes = {"answer_form": found.answer_form, "expected_answer": found.expected_answer, "checks": found.checks}
-    changes |= {"rule": "goals", "frame": found.frame, "reference": found.reference}
-    return task.model_copy(update=changes)
+    asked = {"answer_form": found.answer_form, "expected_answer": found.expected_answer, "checks": found.checks}
+    return task.model_copy(update={**asked, "rule": "goals", "frame": found.frame, "reference": found.reference})
 
 
 async def _require_green(kit: Kit, world: World, task: TaskDraft, found: WithheldVariant) -> None:

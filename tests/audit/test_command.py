@@ -32,7 +32,8 @@ def test_a_source_and_one_task_in_numbers() -> None:
     assert (found["tasks"], found["green"], found["red"], found["noop_max"], found["reference_min"]) == (2, 1, 1, 0, 1)
     assert 0 < found["mutants_below_reference"] < found["mutants"]
     assert found["nondeterministic"] == 0
-    assert {fault["kind"] for fault in found["faults"]["weak"]} == {"mutant_passes", "unguarded_change"}
+    kinds = {fault["kind"] for fault in found["faults"]["weak"]}
+    assert kinds == {"mutant_passes", "unguarded_change", "reachable_wrong_end"}
     one = run("--task", "three-teas")
     assert (one["tasks"], one["mutants_below_reference"], one["cached"]) == (1, one["mutants"], 1)
     assert run("--environment", "shop")["tasks"] == 2
@@ -47,7 +48,7 @@ def test_a_rubric_without_a_judge_has_no_numbers() -> None:
     found = json.loads(out.getvalue())["sources"]["test"]
     names = ("noop_max", "reference_min", "mutants", "mutants_below_reference", "nondeterministic")
     assert [found[name] for name in names] == [None] * 5
-    assert "test: 1 task, 0 green, 0 red, 1 incomplete\n" in said.getvalue()
+    assert "test: 1 task, 0 green, 0 red, 1 incomplete, 0 unproven\n" in said.getvalue()
 
 
 def test_ctrl_c_is_one_line_and_keeps_what_was_stored(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -64,7 +65,7 @@ def test_ctrl_c_is_one_line_and_keeps_what_was_stored(monkeypatch: pytest.Monkey
 def test_all_is_reported_by_source_with_null_where_there_is_no_reference() -> None:
     make_task(reference=None)
     found = run("--all")["sources"]["test"]
-    assert (found["tasks"], found["incomplete"], found["noop_max"]) == (1, 1, 0)
+    assert (found["tasks"], found["unproven"], found["noop_max"]) == (1, 1, 0)
     names = ("reference_min", "mutants", "mutants_below_reference", "nondeterministic")
     assert [found[name] for name in names] == [None] * 4
 

@@ -122,9 +122,10 @@ def test_an_audit_version_is_part_of_the_key(monkeypatch: pytest.MonkeyPatch) ->
     assert audited(task)["audited"] == 1
 
 
-def test_without_reference_checks_or_start_it_is_incomplete_with_the_reason() -> None:
+def test_without_reference_it_is_unproven_and_without_checks_incomplete_with_the_reason() -> None:
     tasks = [make_task(key="a", reference=None), make_task(key="b", checks=())]
-    assert audited(*tasks)["incomplete"] == 2
+    done = audited(*tasks)
+    assert (done["unproven"], done["incomplete"]) == (1, 1)
     whys = list(Audit.objects.order_by("revision__task_id").values_list("why", flat=True))
     assert "No reference is known" in whys[0]
     assert "no checks" in whys[1]
@@ -227,5 +228,5 @@ def test_the_job_audits_one_an_environment_or_what_a_filter_leaves() -> None:
     assert run_job(one.payload)["audited"] == 1
     assert run_job(start_environment_audit(None, other.environment).payload)["red"] == 1
     assert run_job(start_filter_audit(None, {"q": "three"}).payload) == {
-        "audited": 0, "cached": 2, "green": 1, "red": 1, "incomplete": 0, "failed": []
+        "audited": 0, "cached": 2, "green": 1, "red": 1, "incomplete": 0, "unproven": 0, "failed": []
     }  # fmt: skip

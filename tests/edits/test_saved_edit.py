@@ -194,7 +194,7 @@ def test_a_reference_is_not_taken_away_from_a_task_that_is_else_the_same(
     edit = services.keep_draft(person, edit.pk, {"reference": None, "instruction": "Lend three."}, edit.serial)
     save_edit(sandbox, person, edit.pk, None)
     after.refresh_from_db()
-    assert (after.current.references.count(), after.audit_state) == (0, "incomplete")
+    assert (after.current.references.count(), after.audit_state) == (0, "unproven")
 
 
 def test_a_form_sends_all_parts_and_takes_back_none_that_another_person_saved_meanwhile(

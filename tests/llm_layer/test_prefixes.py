@@ -22,9 +22,9 @@ ENVIRONMENT = {"about", "plan", "attributes", "schema", "program", "source", "to
 ENVIRONMENT |= {"what", "verdicts", "reasons", "places", "most", "least", "guards", "theme", "class_name"}
 """Variables that are the same in every call of a stage for one environment, or one kind of subject."""
 ITEM = {"assessment/check_call": {"source"}}
-SHARED = {"tasks/repair": {"helpers"}}
-"""By prompt, variables that there belong to one item after all, or are the same in every call."""
+"""By prompt, variables that there belong to one item after all."""
 CALL = {"asked", "call", "cases", "item", "problem", "problems", "faults", "whose", "operation", "object", "around"}
+CALL |= {"answer"}
 """Variables that belong to one call alone."""
 WITH_FORM = sorted(path for path in HERE.glob("*/*.md") if SEPARATOR in path.read_text(encoding="utf-8"))
 
@@ -44,7 +44,7 @@ def test_what_is_fixed_comes_first_and_what_belongs_to_one_call_last(path: Path)
     fixed, _, varying = template.text.partition(SEPARATOR)
     assert "{{" not in fixed
     places = {name: varying.index("{{" + name + "}}") for name in template.variables}
-    shared = ENVIRONMENT - ITEM.get(template.name, set()) | SHARED.get(template.name, set())
+    shared = ENVIRONMENT - ITEM.get(template.name, set())
     ranks = [(name in CALL) - (name in shared) for name in sorted(places, key=lambda name: places[name])]
     assert ranks == sorted(ranks), "environment, then item, then call"
 

@@ -150,7 +150,8 @@ def test_reviews_and_audits_by_day(tasks: dict[str, Task], page: Client) -> None
     assert dict(zip(found.events.names, found.events.totals, strict=True)) == {
         "approved": 1, "rejected": 0, "changes requested": 0, "sent to review": 2, "new draft": 3, "reopened": 1,
     }  # fmt: skip
-    assert dict(zip(found.audits.names, found.audits.totals, strict=True)) == {"green": 1, "red": 1, "incomplete": 0}
+    totals = dict(zip(found.audits.names, found.audits.totals, strict=True))
+    assert totals == {"green": 1, "red": 1, "incomplete": 0, "unproven": 0}
     assert {bar.label: bar.count for bar in found.stages if bar.count} == {"draft": 2, "in review": 1}
     assert {bar.label: bar.count for bar in found.colours if bar.count} == {"green": 1, "red": 1, "not audited": 1}
     for bar in [*found.stages, *found.colours]:
@@ -160,7 +161,7 @@ def test_reviews_and_audits_by_day(tasks: dict[str, Task], page: Client) -> None
     Audit.objects.filter(state="red").update(created_at=timezone.now() - timedelta(days=2))
     later = draw_reviews(7).audits
     assert later is not None
-    assert [counts for _, counts in later.rows] == [(0, 1, 0), (0, 0, 0), (1, 0, 0)]
+    assert [counts for _, counts in later.rows] == [(0, 1, 0, 0), (0, 0, 0, 0), (1, 0, 0, 0)]
     assert AuditEntry.objects.filter(action="task.change").exists()
 
 

@@ -82,6 +82,7 @@ def test_what_forbids_an_approval() -> None:
         ("stale", "stale_audit", {"audit": AuditState.STALE}),
         ("none", "no_audit", {"audit": ""}),
         ("lone", "no_reference", {"reference": False}),
+        ("unproven", "unproven_audit", {"audit": AuditState.UNPROVEN, "reference": False}),
     ):
         task = seed.task(key, **more)  # type: ignore[arg-type]
         with pytest.raises(Conflict) as refused:
@@ -96,6 +97,7 @@ def test_what_forbids_an_approval() -> None:
         judge(adjudicator, red, DecisionChoice("approve", overrides=True))
     assert judge(adjudicator, red, over).overrides
     assert state(red)[0] == "approved"
+    assert judge(adjudicator, Task.objects.get(key="unproven"), over).overrides
     for key in ("stale", "none", "lone"):
         with pytest.raises(Conflict):
             judge(adjudicator, Task.objects.get(key=key), over)

@@ -254,11 +254,11 @@ def test_a_judge_that_passes_everything_is_red_in_every_way() -> None:
     assert {"noop_scores", "claim_passes", "mutant_passes", "answer_ignored"} == {one.kind for one in found.faults}
 
 
-def test_without_judge_or_reference_it_is_incomplete_never_green() -> None:
+def test_without_judge_or_reference_it_is_never_green() -> None:
     fields = dict(subject()) | {"checks": (), "instruction": "x", "criteria": CRITERIA}
     found = audit_rubric(sandbox(), RubricSubject(**fields), None)
     assert (found.state, [one.kind for one in found.faults]) == ("incomplete", ["no_judge"])
-    assert audited(sober, reference=None).state == "incomplete"
+    assert audited(sober, reference=None).state == "unproven"
 
 
 def test_a_rubric_over_a_form_alone_needs_no_judge() -> None:

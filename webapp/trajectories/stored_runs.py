@@ -64,7 +64,7 @@ def read_score(score: Score, revision: TaskRevision) -> Reward:
         reward=score.reward,
         passed=score.passed,
         total=score.total,
-        rule="all" if revision.verifier_kind == "rubric" else revision.score_rule,  # type: ignore[arg-type]
+        rule="all" if revision.verifier_kind == "rubric" else revision.score_rule,
         verdicts=tuple(Verdict.model_validate(verdict) for verdict in score.verdicts),
         judge=score.judge,
         question=score.question,

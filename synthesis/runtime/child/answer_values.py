@@ -58,7 +58,7 @@ def is_equal(given: Any, expected: Any, field: Field) -> bool:
 
 def fold_text(text: str) -> str:
     """Return the text without differences of Unicode form, case and white space."""
-    # Upper case first: "ı" becomes "I" there, which is "i" in lower case.
+    # Upper case first: the dotless i of Turkish becomes "I" there, which is "i" in lower case.
     folded = unicodedata.normalize("NFKC", text).upper().casefold()
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 

@@ -98,6 +98,8 @@ def execute(
 ) -> ReplayedAttempt:
     """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
     attempt = told.attempt
+    if revision.superseded:
+        raise InputError(f"The task was superseded since. {revision.superseded} The attempt stays as it was reported.")
     if form := read_answer_form(revision):
         # What is told beside the steps could be an answer that the agent never gave.
         attempt = attempt.model_copy(update={"answer": find_submitted_answer(attempt.steps, form)})

@@ -4,20 +4,39 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('scenarios', '0008_pictures_solved_counts'),
+        ("scenarios", "0008_pictures_solved_counts"),
     ]
 
     operations = [
         migrations.AlterField(
-            model_name='audit',
-            name='state',
-            field=models.CharField(choices=[('green', 'Green'), ('red', 'Red'), ('incomplete', 'Incomplete'), ('unproven', 'Unproven'), ('stale', 'Stale')], max_length=12),
+            model_name="audit",
+            name="state",
+            field=models.CharField(
+                choices=[
+                    ("green", "Green"),
+                    ("red", "Red"),
+                    ("incomplete", "Incomplete"),
+                    ("unproven", "Unproven"),
+                    ("stale", "Stale"),
+                ],
+                max_length=12,
+            ),
         ),
         migrations.AlterField(
-            model_name='task',
-            name='audit_state',
-            field=models.CharField(blank=True, choices=[('green', 'Green'), ('red', 'Red'), ('incomplete', 'Incomplete'), ('unproven', 'Unproven'), ('stale', 'Stale')], default='', max_length=12),
+            model_name="task",
+            name="audit_state",
+            field=models.CharField(
+                blank=True,
+                choices=[
+                    ("green", "Green"),
+                    ("red", "Red"),
+                    ("incomplete", "Incomplete"),
+                    ("unproven", "Unproven"),
+                    ("stale", "Stale"),
+                ],
+                default="",
+                max_length=12,
+            ),
         ),
     ]
