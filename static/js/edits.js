@@ -102,6 +102,10 @@
     window.clearTimeout(waiting);
     waiting = window.setTimeout(() => { if (form.isConnected && dirty()) form.querySelector("[data-keep]")?.click(); }, KEEP_MS);
   }
+  function keepRedrawn() {
+    const form = document.querySelector("form[data-edit][data-keeps]");
+    if (form) keepSoon(form);
+  }
   document.addEventListener("input", (event) => {
     const form = ofDraft(event);
     if (!form) return;
@@ -132,7 +136,8 @@
     const request = underWay.get(xhr);
     if (!request) return;
     underWay.delete(xhr);
-    const isKept = successful && request.button.value !== "add_check" && !document.querySelector("#edit-kept .bad");
+    const isKept = successful && !request.button.matches("[data-redraws]") && !document.querySelector("#edit-kept .bad");
+    if (successful && request.button.matches("[data-redraws]")) { typed += 1; keepRedrawn(); } // typed as well, and not kept yet
     if (isKept) kept = Math.max(kept, request.typed);
     const form = document.getElementById("edit-form");
     if (isKept && !dirty()) form?.dispatchEvent(new CustomEvent("held:kept", { bubbles: true }));

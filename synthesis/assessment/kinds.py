@@ -125,6 +125,11 @@ KINDS: dict[str, FindingKind] = {
         "Check reads a global initial state",
         "The check needs a global `initial_state`; it is provided here, other runtimes may not have it.",
     ),
+    "check_outside_language": FindingKind(
+        "warning",
+        "Check is outside of its language",
+        "It uses what could tell one run from another; it never passes until that part is written anew.",
+    ),
     "check_invalid": FindingKind(
         "warning",
         "Check is not Python",
@@ -206,6 +211,7 @@ TASK_KINDS = (
     "high_do_nothing",
     "check_true_at_start",
     "check_raises_at_start",
+    "check_outside_language",
     "check_invalid",
     "check_not_boolean",
     "check_reads_initial_state",

@@ -10,6 +10,7 @@ from synthesis.assessment.kinds import finding
 from synthesis.assessment.truncated_names import identifiers
 from synthesis.contracts import Finding, Verdict
 from synthesis.formats.records import CheckRecord
+from synthesis.runtime.check_request import language_problem
 from synthesis.syntax import UNREADABLE, parse
 
 HIGH = 0.5
@@ -60,6 +61,9 @@ def _source_findings(check: CheckRecord, place: str) -> list[Finding]:
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
     if not functions:
         return [finding("check_invalid", place, "The check defines no function.")]
+    outside = language_problem(check.source)
+    if outside:
+        return [finding("check_outside_language", place, f"The check is refused: {outside}")]
     if any(_reads_initial(node) for node in functions):
         return [finding("check_reads_initial_state", place, "The check reads a global `initial_state`.")]
     return []

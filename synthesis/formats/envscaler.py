@@ -17,6 +17,7 @@ from synthesis.formats.criteria import read_criteria
 from synthesis.formats.files import Entry, json_type
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
+from synthesis.formats.spoken_facts import read_facts, with_fact_checks
 from synthesis.formats.values import (
     clean,
     key_field,
@@ -210,10 +211,10 @@ def scenario(entry: Entry) -> TaskRecord:
         raise FormatError(f"{place}.init_config", "missing")
     _checklist(raw, place)
     form = read_form(raw, place)
-    expected = read_expected(raw, form, place)
+    expected, facts = read_expected(raw, form, place), read_facts(raw, place)
     criteria = read_criteria(raw, form, expected, place)
     own = tuple(_checks(raw, place))
-    if criteria and own:
+    if criteria and (own or facts):
         raise FormatError(f"{place}.criteria", "a task has criteria or checks (`checklist_with_func`), not both")
     return TaskRecord(
         environment_key=environment_key,
@@ -224,7 +225,7 @@ def scenario(entry: Entry) -> TaskRecord:
         answer_form=form,
         expected_answer=expected,
         initial_state=state,
-        checks=() if criteria else with_field_checks(own, form, expected),
+        checks=() if criteria else with_fact_checks(with_field_checks(own, form, expected), facts),
         criteria=criteria,
         frame=_own_field(Frame, "frame", raw, place),
         withheld=_own_field(Withheld, "withheld", raw, place),

@@ -1,18 +1,39 @@
 """What the process of a check is sent: its source, one initial state, one final state and an answer; nothing else.
 
-An audit, a matrix and a score send the same bytes for the same question, so that no check can tell them apart.
+An audit, a matrix and a score send the same bytes for the same question, so that no check can tell them apart. Source
+outside of the language of checks is sent nowhere.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 from typing import Any
 
 from synthesis.contracts import DEFAULT_NOW
 from synthesis.errors import StateError
 from synthesis.runtime.child import codec
+from synthesis.runtime.child.check_language import breaches
+from synthesis.syntax import UNREADABLE, parse
 
+SOURCE_CHARS = 100_000
+MOST_TOLD = 3
+"""So many places outside of the language are named."""
 _encode = json.JSONEncoder(separators=(",", ":")).encode
+
+
+@functools.lru_cache(maxsize=4_096)
+def language_problem(source: str) -> str:
+    """Why a check cannot run: where it leaves the language of checks and what to write instead, or that it is no
+    Python; empty if it can."""
+    if len(source) > SOURCE_CHARS:
+        return f"the check has {len(source):,} characters; at most {SOURCE_CHARS:,} are read"
+    try:
+        found = breaches(parse(source))
+    except UNREADABLE as error:
+        return f"{type(error).__name__}: {error}"[:500]
+    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+    return "; ".join(map(str, found[:MOST_TOLD])) + more
 
 
 def state_text(state: Any) -> str:

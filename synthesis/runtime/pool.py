@@ -10,17 +10,19 @@ import threading
 import time
 from typing import Any
 
-from synthesis.contracts import Layer, Limits, SandboxReport
+from synthesis.contracts import Limits
 from synthesis.errors import InfrastructureError, SandboxUnavailable
 from synthesis.runtime import frames
 from synthesis.runtime.child import wire
 from synthesis.runtime.process import Child, Zygote
+from synthesis.runtime.report import Layer, SandboxReport
 
 MODES = ("auto", "root", "user", "no_namespaces", "reduced")
 READY_SECONDS = 15.0
 CLOCK = "read the real clock"
 """What the probe calls it."""
 _ATTEMPTS = 3
+_ADDRESSES = ("drawn anew by the kernel whenever a sandbox starts", "the same in every process")
 
 
 def namespaces_for(mode: str) -> str:
@@ -198,6 +200,7 @@ def _report(about: dict[str, Any], tried: dict[str, str]) -> SandboxReport:
         Layer(name="namespaces", active=inside, detail=f"{names}; {detail}" if inside else detail),
         Layer(name="own uid", active=own, detail=uid),
         Layer(name="clock", active=not clock, detail=about["clocks"] or "the real time is out of reach"),
+        Layer(name="addresses", active=bool(about["addresses"]), detail=_ADDRESSES[bool(about["addresses"])]),
         Layer(name="probe", active=not worked, detail="refused: " + ", ".join(refused)),
     )
     mode = "no_namespaces" if not inside else "user" if os.geteuid() else "root"

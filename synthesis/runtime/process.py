@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import ctypes
 import json
 import os
 import select
@@ -11,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ _START_SECONDS = 30.0
 _ANSWER_SECONDS = 10.0
 _SCRIPT = Path(__file__).with_name("child") / "zygote.py"
 _ANSWER_CAP = 64
+_NO_RANDOM_ADDRESSES = 0x0040000
 
 
 class Child:
@@ -69,6 +72,22 @@ def _bytecode() -> list[str]:
     return [*options, "-X", f"pycache_prefix={sys.pycache_prefix}"] if sys.pycache_prefix else options
 
 
+@contextlib.contextmanager
+def _fixed_addresses() -> Iterator[None]:
+    """A process that this thread starts meanwhile gets its memory at the same addresses each time, where the kernel
+    lets it ask for that: texts and orders that follow from addresses are then the same everywhere."""
+    if not sys.platform.startswith("linux"):
+        yield
+        return
+    personality = ctypes.CDLL(None).personality
+    before = personality(ctypes.c_ulong(0xFFFFFFFF))
+    personality(ctypes.c_ulong(before | _NO_RANDOM_ADDRESSES))
+    try:
+        yield
+    finally:
+        personality(ctypes.c_ulong(before))
+
+
 class Zygote:
     """A running zygote. Not thread-safe: its owner holds a lock."""
 
@@ -84,16 +103,17 @@ class Zygote:
         # Else the kernel keeps the number of the processor in the C library's memory, where programs could read it.
         environment["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
         try:
-            self.process = subprocess.Popen(
-                command,
-                pass_fds=[theirs.fileno()],
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                start_new_session=True,
-            )
+            with _fixed_addresses():
+                self.process = subprocess.Popen(
+                    command,
+                    pass_fds=[theirs.fileno()],
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.DEVNULL,
+                    stderr=subprocess.DEVNULL,
+                    cwd="/",
+                    start_new_session=True,
+                )
         except OSError as error:
             ours.close()
             raise SandboxUnavailable(f"The sandbox's process could not be started: {error}") from None

@@ -20,7 +20,6 @@ from synthesis.contracts import (
     DEFAULT_SEED,
     Limits,
     Program,
-    SandboxReport,
     State,
     Validation,
     Verdict,
@@ -33,11 +32,12 @@ from synthesis.errors import (
     StateError,
 )
 from synthesis.runtime import frames
-from synthesis.runtime.check_request import check_request, require_readable, state_text, world_text
+from synthesis.runtime.check_request import check_request, language_problem, require_readable, state_text, world_text
 from synthesis.runtime.encoding import canonical_json, decode_state
 from synthesis.runtime.episode import Episode, Link
 from synthesis.runtime.offered_tools import refusal
 from synthesis.runtime.pool import Pool, namespaces_for
+from synthesis.runtime.report import SandboxReport
 
 POOL_SIZE = 4
 AT_ONCE = 4
@@ -201,20 +201,22 @@ class Sandbox:
         """The verdicts on (a check's source, the world it looks at), in order; a world is made by `world_text`.
 
         Each runs in a process of its own, made for it and ended after it, that knows nothing of the others. A check
-        that raises, runs out of time or memory, or breaks the protocol has failed; the others are judged. `asked`
-        is read a few ahead. Raises as `evaluate_checks`.
+        that is outside of its language, raises, runs out of time or memory, or breaks the protocol has failed; the
+        others are judged. `asked` is read a few ahead. Raises as `evaluate_checks`.
         """
-        waiting: collections.deque[tuple[str, str, Link]] = collections.deque()
+        waiting: collections.deque[tuple[str, str, Link | None]] = collections.deque()
         try:
             for source, world in asked:
-                waiting.append((source, world, self._ask_check(source, world)))
+                link = None if language_problem(source) else self._ask_check(source, world)
+                waiting.append((source, world, link))
                 if len(waiting) >= AT_ONCE:
                     yield self._verdict(*waiting.popleft())
             while waiting:
                 yield self._verdict(*waiting.popleft())
         finally:
             for _, _, link in waiting:
-                link.close()
+                if link is not None:
+                    link.close()
 
     def _ask_check(self, source: str, world: str) -> Link:
         request = check_request(source, world)
@@ -224,7 +226,9 @@ class Sandbox:
             link.send(request)
         return link
 
-    def _verdict(self, source: str, world: str, link: Link) -> Verdict:
+    def _verdict(self, source: str, world: str, link: Link | None) -> Verdict:
+        if link is None:
+            return Verdict(passed=False, error=language_problem(source))
         try:
             verdict = _read_verdict(link, world)
             if verdict is None and link.ended_from_outside:

@@ -23,7 +23,7 @@ from synthesis.rollout.plan import documentation
 from synthesis.rollout.styles import system_message
 from synthesis.runtime.program import outline
 from synthesis.runtime.signature import working_schema
-from synthesis.verifiers.frame import read_place, widen
+from synthesis.verifiers.frame import widen
 
 HERE = Path(__file__).resolve().parent
 SOURCE = "starter"
@@ -120,8 +120,14 @@ def references(folder: Path) -> dict[str, dict[str, Any]]:
 def frames(folder: Path) -> dict[str, Frame]:
     """By task key what the executed reference changes, as `record` wrote it down; empty where nothing is written."""
     path = folder / "frames.json"
-    written: dict[str, list[str]] = read(folder, path.name) if path.exists() else {}
-    return {key: Frame(allowances=tuple(read_place(place) for place in places)) for key, places in written.items()}
+    written: dict[str, list[dict[str, Any]]] = read(folder, path.name) if path.exists() else {}
+    return {key: Frame.model_validate({"allowances": places}) for key, places in written.items()}
+
+
+def other_ways(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """By task key other right ways that change other things than the reference: their `calls`, and the `reason`."""
+    by_task: dict[str, list[dict[str, Any]]] = read(folder, "ways.json") if (folder / "ways.json").exists() else {}
+    return by_task
 
 
 def runs(folder: Path) -> list[RunRecord]:

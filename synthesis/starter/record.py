@@ -10,16 +10,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import CallResult, Program, Reward
+from synthesis.contracts import Allowance, CallResult, Frame, Program, ReferenceCall, Reward
+from synthesis.errors import ProgramError
 from synthesis.formats.answer_form import ACCEPTED, SUBMIT_ANSWER, answer_text, read_submission
 from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
-from synthesis.starter import environment, folders, program_of, read, tasks
-from synthesis.verifiers.call_sequences import Subject
+from synthesis.starter import environment, folders, other_ways, program_of, read, tasks
+from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.checks import score_checks
-from synthesis.verifiers.frame import spelled_place
+from synthesis.verifiers.frame import widen, widenings
 from synthesis.verifiers.reference_frame import reference_frame
 
 
@@ -87,26 +88,45 @@ def record_folder(sandbox: Sandbox, folder: Path) -> list[RunRecord]:
     return [record(sandbox, program, by_key[script["task"]], script) for script in read(folder, "script.json")]
 
 
-def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[str]]:
-    """By task key the places that the executed reference changes, each with how many records come or go."""
-    program = program_of(environment(folder))
-    places: dict[str, list[str]] = {}
+def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """By task key the frame that the executed reference spans, widened by the other right ways that are written."""
+    program, ways = program_of(environment(folder)), other_ways(folder)
+    places: dict[str, list[dict[str, Any]]] = {}
     for task in tasks(folder):
         if task.reference is None:
             continue
         sources = tuple(check.source for check in task.checks)
         initial = encode_state(task.initial_state)
         subject = Subject(program=program, initial=initial, checks=sources, reference=task.reference)
-        allowed = reference_frame(sandbox, subject).allowances
-        places[task.key] = [spelled_place(item) for item in allowed]
+        frame = reference_frame(sandbox, subject)
+        for way in ways.get(task.key, ()):
+            frame = widen(frame, _way_allowances(sandbox, subject, frame, way))
+        places[task.key] = [item.model_dump(mode="json", exclude_defaults=True) for item in frame.allowances]
     return places
+
+
+def frames_text(places: dict[str, list[dict[str, Any]]]) -> str:
+    """The frames of a folder as JSON, one place a line."""
+    parts = []
+    for key, rows in places.items():
+        lines = ",\n".join(f"  {json.dumps(row, ensure_ascii=False)}" for row in rows)
+        parts.append(f" {json.dumps(key)}: [\n{lines}\n ]" if rows else f" {json.dumps(key)}: []")
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _way_allowances(sandbox: Sandbox, subject: Subject, frame: Frame, way: dict[str, Any]) -> tuple[Allowance, ...]:
+    """What another right way changes besides. Raises ProgramError where it cannot be carried out."""
+    calls = [ReferenceCall.model_validate(call) for call in way["calls"]]
+    start, run = run_calls(sandbox, subject, ()), run_calls(sandbox, subject, calls)
+    if start.state is None or run.state is None:
+        raise ProgramError(f"Another way cannot be carried out: {start.lost or run.lost}")
+    return widenings(frame, start.state, run.state, source="author", reason=way["reason"])
 
 
 def main() -> None:
     sandbox = default_sandbox()
     for folder in folders():
-        text = json.dumps(frames_of(sandbox, folder), indent=1, ensure_ascii=False) + "\n"
-        (folder / "frames.json").write_text(text, encoding="utf-8")
+        (folder / "frames.json").write_text(frames_text(frames_of(sandbox, folder)), encoding="utf-8")
         runs = [run.model_dump(mode="json", exclude_defaults=True) for run in record_folder(sandbox, folder)]
         text = json.dumps(runs, indent=1, ensure_ascii=False) + "\n"
         (folder / "runs.json").write_text(text, encoding="utf-8")

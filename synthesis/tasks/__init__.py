@@ -36,12 +36,12 @@ code. `reference_search.py` has the teacher try k times and executes the shortes
 change nothing (`minimal_reference.py`); `submitted_values.py` says where runs submitted what was not expected, and
 `solver_runs.py` keeps all k runs beside the task.
 `task_frame.py` says what may change at all. `audit_repair.py` audits, and `known_ways.py` looks for calls that no check
-misses and runs that the frame refuses. What is red, or was not solved, goes to the author once (`repair_prompt.py`, `repair_form.py`), and the
-teacher's stored attempts are judged anew. What was read well but stays unacceptable is `Unfit`, and becomes Rejected.
+misses and runs that the frame refuses. What is red, or was not solved, goes to the author once (`repair_prompt.py`,
+`repair_form.py`), and the teacher's stored attempts are judged anew. What was read well but stays unacceptable is
+`Unfit`, and becomes Rejected.
 
-`withheld.py` makes variants of a task that take away a tool which it needs, and says why others cannot be taken.
-
-`teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth training on: filters
-in a fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible? facts made up?)
-between.
+`withheld.py` makes variants of a task that take away a tool which it needs, and says why
+others cannot be taken. `teacher.py` makes an attempt with the teacher, `trajectory_filters.py` says whether it is worth
+training on: filters in a fixed order, those without a judge on `AttemptFacts`, the judge's two questions (possible?
+facts made up?) between.
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Collection, Iterator
 
+from synthesis.runtime.check_request import language_problem
 from synthesis.runtime.child.answer_values import HELPERS
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.tasks.task_context import Unfit
@@ -16,8 +17,12 @@ NEVER_VARIES = "check_never_varies"
 
 
 def require_form(source: str) -> None:
-    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` that can say both."""
+    """Raises Unfit unless it is one function `check(initial_state, final_state, answer)` in the language of checks that
+    can say both."""
     function = _function(source)
+    outside = language_problem(source)
+    if outside:
+        raise Unfit(INVALID, outside)
     given = function.args
     names = [item.arg for item in (*given.posonlyargs, *given.args)]
     if names != PARAMETERS or given.vararg or given.kwarg or given.kwonlyargs or function.decorator_list:

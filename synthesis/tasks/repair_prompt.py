@@ -15,9 +15,11 @@ from synthesis.tasks.known_ways import describe_call
 from synthesis.tasks.reference_search import executed_calls, is_unsolved_note
 from synthesis.tasks.task_context import World
 from synthesis.verifiers.audit_report import NOTES, Fault, TaskAudit
+from synthesis.verifiers.frame_words import value_words
 
 TOLD = 20
 """So many faults are told to the author, and kept with a rejection."""
+VALUES_TOLD = 4
 FAULT_CHARS = 1_600
 """A fault names what was changed and what it was before, each in `SIDE_CHARS` at most."""
 MET_WITHOUT = ("mutant_passes", "unneeded_call")
@@ -72,6 +74,7 @@ def _describe_frame(task: TaskDraft) -> str:
     lines = []
     for item in task.frame.allowances:
         notes = [f"at most {item.most}"] * bool(item.most) + ["in FREE"] * (item.path in declared)
+        notes += [f"to {words}" for words in [" or ".join(value_words(item)[:VALUES_TOLD])] if words]
         lines.append(f"{item.path} ({', '.join(notes)})" if notes else item.path)
     return prompt_text.cut("\n".join(lines) or "nothing", prompt_text.ABOUT_CHARS)
 

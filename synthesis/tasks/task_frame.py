@@ -24,10 +24,16 @@ INVALID = "frame_invalid"
 
 
 class FreePlace(AuthorReply):
-    """A place that the author declares free: a path as in `Allowance`, for `+` and `-` how many, and why."""
+    """A place that the author declares free: a path as in `Allowance`, for `+` and `-` how many, for a field perhaps
+    the values that the task leaves open, and why."""
 
     path: Annotated[str, StringConstraints(strip_whitespace=True, min_length=2, max_length=300, pattern=r"^/")]
     most: int | None = Field(default=None, ge=1, le=10_000)
+    values: tuple[Annotated[str, StringConstraints(max_length=400)] | bool | int | float | None, ...] = Field(
+        default=(), max_length=50
+    )
+    minimum: float | None = Field(default=None, allow_inf_nan=False)
+    maximum: float | None = Field(default=None, allow_inf_nan=False)
     reason: Annotated[str, StringConstraints(strip_whitespace=True, min_length=5, max_length=400)]
 
 
@@ -39,7 +45,7 @@ def allowances(places: Iterable[FreePlace], start: State) -> tuple[Allowance, ..
         if top not in start:
             raise Unfit(INVALID, f"free: {place.path} begins with {top!r}, which the state does not have")
         try:
-            free.append(Allowance(path=place.path, most=place.most, source="author", reason=place.reason))
+            free.append(Allowance(**place.model_dump(), source="author"))
         except ValueError as error:
             raise Unfit(INVALID, f"free: {place.path}: {str(error)[:200]}") from None
     return tuple(free)

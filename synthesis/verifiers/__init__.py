@@ -4,13 +4,15 @@ A check is evaluated in a process of its own, which gets one initial state, one 
 where verdicts become a reward by the rule `goals` or `proportion`). Of a rubric (`rubric.py`, rule `all`) code decides
 the criteria about the answer form, and a judge the facts, by the evidence that `rubric_evidence.py` gathers.
 
-A task may have a frame (`frame.py`): what a right way may change of the state. It follows from the executed reference
-(`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with reasons; any other
-change makes the reward 0. It is compared on the host: programs and checks never see it. In words: `frame_words.py`.
+A task may have a frame (`frame.py`): what a right way may change of the state, and to what. It follows from the
+executed reference (`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with
+reasons; any other change makes the reward 0. An end is held against it in `frame_places.py`, values as data in
+`pinned_values.py`, on the host: programs and checks never see it. In words: `frame_words.py`.
 
 The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
-(families of them in `probe_families.py`; `mutants.py`: a call removed, an argument altered, the answer altered;
-`additive_mutants.py`: one unasked call beside it, or on a neighbour's record; `answer_variants.py`: right answers in
+(families of them in `probe_families.py`; `call_mutants.py`: a call removed, an argument altered to what the tool
+accepts; `additive_mutants.py`: one unasked call beside it, or on a neighbour's record; `reachable_ends.py`: other ends
+that short sequences of calls reach, and detours to the same one; `answer_variants.py`: right answers in
 other spellings and wrong ones; `withheld_answers.py`: of a task that withholds a tool) are executed in episodes
 (`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the same
 (`check_reads.py`), with the very request of a score;

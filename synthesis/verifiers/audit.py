@@ -25,8 +25,8 @@ from synthesis.verifiers.call_sequences import (
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.frame import declared_free, outside_changes
-from synthesis.verifiers.mutants import Mutant, describe
+from synthesis.verifiers.frame import Key, end_key
+from synthesis.verifiers.mutants import ANSWER_KINDS, Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
 from synthesis.verifiers.unseen_changes import unseen_changes
@@ -79,6 +79,7 @@ def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: 
     message = "No reference is known, so the verifier was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message)]
     faults += said.start_faults(subject.labels, nothing, marks, at_start)
+    faults += said.weak_faults(subject.labels, subject.checks)
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     unseen = None
     if subject.frame is None:
@@ -101,8 +102,9 @@ def _report(
     assert subject.reference is not None
     marks = _marks(ends)
     tried = [variant for family in chosen for variant in family.variants]
+    right = end_key(subject.frame, begun.state, first.state)
     probes = tuple(
-        _mutant_probe(subject, marks, mutant, run, first, end)
+        _mutant_probe(subject, marks, mutant, run, (begun, first), end, right)
         for mutant, run, end in zip(tried, runs, others[OWN_ENDS - 2 :], strict=True)
     )
     nothing = _probe(subject, begun, marks)
@@ -113,8 +115,10 @@ def _report(
     faults += said.reference_faults(subject.labels, reference, marks, first.verdicts, same)
     faults += _family_faults(chosen, probes, solved=full(reference.reward))
     faults += said.elsewhere_faults(reference, other_clock, other_seed)
+    faults += said.frame_faults(subject.frame)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
+    faults += said.weak_faults(subject.labels, subject.checks)
     unseen = None
     if subject.frame is None:
         unseen = unseen_changes(sandbox, subject.checks, begun.state, first.state, first.answer, "reference")
@@ -185,6 +189,7 @@ def _family_faults(chosen: Sequence[ChosenFamily], probes: Sequence[MutantProbe]
     for item in chosen:
         own = probes[place : place + len(item.variants)]
         faults += said.probe_faults(own, item.wanted, item.family.fault, item.family.name, solved=solved)
+        faults += item.untried
         place += len(own)
     return faults
 
@@ -210,9 +215,12 @@ def _mutant_probe(
     marks: Sequence[Mark],
     mutant: Mutant,
     run: ExecutedSequence,
-    solved: JudgedEnd,
+    own: tuple[JudgedEnd, JudgedEnd],
     end: JudgedEnd | None,
+    right: Key,
 ) -> MutantProbe:
+    """`own` are the start and the reference's end, `right` is what that end holds as far as it is not free."""
+    begun, solved = own
     if end is None:
         return MutantProbe(mutant=mutant, probe=_probe(subject, None, marks, run.lost))
     if any(verdict.error.startswith(NOT_RUN) for verdict in end.verdicts):
@@ -221,15 +229,10 @@ def _mutant_probe(
     rows = enumerate(zip(end.verdicts, solved.verdicts, strict=True))
     noticed = tuple(at for at, (verdict, other) in rows if verdict.passed != other.passed)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
-    same = same or (mutant.kind == "call_added" and _declared_free(subject, solved.state, end.state))
+    if mutant.kind not in ANSWER_KINDS and mutant.expects == "less" and end.answer == solved.answer and not end.outside:
+        same = same or end_key(subject.frame, begun.state, end.state) == right
     probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
-
-
-def _declared_free(subject: Subject, solved: State, end: State) -> bool:
-    """Whether all that an added call changed is what somebody said may change in any way."""
-    free = declared_free(subject.frame)
-    return bool(free.allowances) and not outside_changes(free, solved, end)
 
 
 def _refusals(reference: Reference, run: ExecutedSequence) -> str:

@@ -23,9 +23,13 @@ FaultKind = Literal[
     "mutant_passes",
     "mutant_lost",
     "mutants_cut",
+    "argument_unaltered",
+    "values_unpinned",
     "unguarded_change",
     "unneeded_call",
     "run_refused",
+    "reachable_wrong_end",
+    "detour_fails",
     "nondeterministic",
     "judged_differently",
     "depends_on_clock",
@@ -36,13 +40,24 @@ FaultKind = Literal[
     "check_never_fails",
     "checks_contradict",
     "answer_ignored",
+    "weak_check",
     "answer_too_loose",
     "answer_too_narrow",
     "claim_passes",
     "no_judge",
 ]
 NOTES: frozenset[str] = frozenset(
-    {"check_never_fails", "check_raises_later", "answer_ignored", "depends_on_clock", "depends_on_seed", "mutants_cut"}
+    {
+        "check_never_fails",
+        "check_raises_later",
+        "answer_ignored",
+        "depends_on_clock",
+        "depends_on_seed",
+        "mutants_cut",
+        "weak_check",
+        "argument_unaltered",
+        "values_unpinned",
+    }
 )
 """Worth knowing, but no reason for red."""
 GAPS: frozenset[str] = frozenset({"no_checks", "no_reference", "no_judge", "start_fails", "mutant_lost"})

@@ -1,34 +1,23 @@
 """What a check reads, told from its source: whether the answer, and which parts of the final state.
 
-It decides only which end states may share one verdict. Source that could look behind what it names (frames, special
-attributes, other modules) shares none; what slips through is met by an audit's scores, which share none either.
+It decides only which end states may share one verdict. In the language of checks nothing is reached but by its name;
+source outside of it shares no verdict.
 """
 
 from __future__ import annotations
 
 import ast
 import functools
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from synthesis.runtime.check_request import language_problem
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.verifiers.loop_keys import loop_keys
 
 Place = tuple[str, ...]
 """A path of keys into the final state, written in the source as `final_state["orders"]["O-1"]` or with `.get`."""
-_DYNAMIC = frozenset(
-    ("globals", "locals", "vars", "eval", "exec", "compile", "dir", "getattr", "breakpoint", "help", "super")
-)
-"""Built-ins by which source reaches what it does not name."""
-_PLAIN_MODULES = frozenset(
-    ("calendar", "collections", "copy", "datetime", "decimal", "fractions", "functools", "itertools", "json", "math")
-) | frozenset(("re", "statistics", "string", "typing", "unicodedata"))
-_WAYS_OUT = frozenset(("sys", "modules", "gc", "inspect", "ctypes", "builtins", "format_map"))
-"""Attributes that lead from a plain module, or from text, to everything else."""
-_TEXT_WAYS_OUT = re.compile(r"__|\{[^{}]*[.\[]")
-"""Text that names special attributes, or reads attributes when it is formatted."""
 _FINAL = frozenset({"final_state", "state"})
 _NOT_FINAL = frozenset({"initial_state", "answer"})
 
@@ -56,26 +45,10 @@ def reads_answer(source: str) -> bool:
 def check_reads(source: str) -> CheckReads:
     """What a check may read; everything, where its source does not tell."""
     used, named = _names(source)
-    if not used or used & _DYNAMIC or not all(map(_plain, ast.walk(parse(source)))):
+    if not used or language_problem(source):
         return CheckReads(True, None)
     places, all_but = _looks(source)
     return CheckReads(bool(used & named), places, all_but)
-
-
-def _plain(node: ast.AST) -> bool:
-    """Whether a part of the source reads only what it names: no special attribute, frame or module behind a module."""
-    if isinstance(node, ast.Import):
-        return all(item.name.partition(".")[0] in _PLAIN_MODULES for item in node.names)
-    if isinstance(node, ast.ImportFrom):
-        return node.level == 0 and (node.module or "").partition(".")[0] in _PLAIN_MODULES
-    if isinstance(node, ast.Attribute):
-        # Frames, tracebacks and generators are reached by attributes such as `gi_frame`, `tb_frame`, `f_locals`.
-        return not (node.attr.startswith(("_", "f_", "tb_", "gi_", "cr_", "ag_")) or node.attr in _WAYS_OUT)
-    if isinstance(node, ast.Name):
-        return not node.id.startswith("__")
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return not _TEXT_WAYS_OUT.search(node.value)
-    return not isinstance(node, ast.MatchClass | ast.AsyncFunctionDef | ast.Await)
 
 
 def _names(source: str) -> tuple[set[str], set[str]]:

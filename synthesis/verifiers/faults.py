@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthesis.contracts import Mark, Verdict
+from synthesis.contracts import Frame, Mark, Verdict
+from synthesis.formats.spoken_facts import WEAK, is_fact_check
 from synthesis.verifiers.audit_report import Fault, FaultKind, MutantProbe, ProbedState, full
+from synthesis.verifiers.frame import is_unpinned
 from synthesis.verifiers.mutants import describe
 
+MOST_NAMED = 10
 Labels = Sequence[str]
 Column = Sequence[Verdict]
 
@@ -90,11 +93,31 @@ def probe_faults(
             faults.append(Fault(kind=kind, message=f"Earns the full reward: {describe(probe.mutant)}."))
         elif probe.mutant.expects == "full" and not full(reward):
             message = f"Earns {reward:.4g} where the reference earns 1: {describe(probe.mutant)}."
-            faults.append(Fault(kind=kind, message=message))
+            less: FaultKind = "detour_fails" if probe.mutant.kind == "detour_made" else kind
+            faults.append(Fault(kind=less, message=message))
     if len(probes) < wanted:
         message = f"{len(probes):,} of {wanted:,} {name} were tried, evenly spread over the reference."
         faults.append(Fault(kind="mutants_cut", message=message))
     return faults
+
+
+def unaltered_faults(unaltered: Sequence[str]) -> list[Fault]:
+    """A note of the arguments that no tool would take otherwise, so that nobody knows what they are worth."""
+    if not unaltered:
+        return []
+    more = f" and {len(unaltered) - MOST_NAMED:,} more" if len(unaltered) > MOST_NAMED else ""
+    message = f"Could not be altered, because no other value was accepted: {'; '.join(unaltered[:MOST_NAMED])}{more}."
+    return [Fault(kind="argument_unaltered", message=message)]
+
+
+def frame_faults(frame: Frame | None) -> list[Fault]:
+    """A note of a frame that says where a right way may change something, and not to what."""
+    places = [item.path for item in frame.allowances if is_unpinned(item)] if frame is not None else []
+    if not places:
+        return []
+    message = f"The frame does not say to what {len(places):,} places may change, such as {places[0][:200]}: any value "
+    message += "is inside. “Pin values” beside the frame makes it anew."
+    return [Fault(kind="values_unpinned", message=message)]
 
 
 def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
@@ -127,6 +150,15 @@ def check_faults(labels: Labels, columns: Sequence[Column]) -> list[Fault]:
                 message += f"{seen} together. This is observed, not proved."
                 faults.append(Fault(kind="checks_contradict", message=message, check=index))
     return faults
+
+
+def weak_faults(labels: Labels, sources: Sequence[str]) -> list[Fault]:
+    """Checks that look for a text in what the agent said, whatever it said of it."""
+    return [
+        Fault(kind="weak_check", message=f"{label(labels, index)} is weak: {WEAK}, so a denial passes it.", check=index)
+        for index, source in enumerate(sources)
+        if is_fact_check(source)
+    ]
 
 
 def _earned(probe: ProbedState) -> str:

@@ -5,23 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from synthesis.contracts import Allowance, Frame, OutsideChange
+from synthesis.verifiers.frame_places import range_words, shown_value
 
+VALUES_SHOWN = 6
 _LITERAL = {"~2": "*", "~3": "+", "~4": "-", "~5": "#"}
 
 
 def frame_lines(frame: Frame) -> list[str]:
-    """What may change, a phrase for each record or collection: `status and table_id of reservations R-61`."""
-    fields: dict[str, list[str]] = {}
+    """What may change and to what, by record or collection: `status (cancelled) of reservations R-61`."""
+    fields: dict[str, dict[str, list[str]]] = {}
+    free = {item.path for item in frame.allowances if item.is_free}
     for allowance in frame.allowances:
         *above, last = allowance.path.split("/")[1:]
         phrase = _whole(above, last, allowance)
+        values = [] if allowance.path in free else value_words(allowance)
         if phrase:
-            fields.setdefault(phrase, [])
+            fields.setdefault(phrase, {}).setdefault("", []).extend(values)
         else:
-            fields.setdefault(f" of {_place(above)}" if above else "", []).append(_key(last))
+            names = fields.setdefault(f" of {_place(above)}" if above else "", {})
+            names.setdefault(_key(last), []).extend(values)
     lines = []
     for place, names in fields.items():
-        lines.append(f"{_listed(names)}{place}" if names else place)
+        told = [_valued(name, list(dict.fromkeys(values))) for name, values in names.items()]
+        lines.append(_valued(place, names[""]) if "" in names else f"{_listed(told)}{place}")
     return lines
 
 
@@ -30,15 +36,30 @@ def allowance_line(allowance: Allowance) -> str:
     return frame_lines(Frame(allowances=(allowance,)))[0]
 
 
+def value_words(allowance: Allowance) -> list[str]:
+    """What may stand there, each value in some characters: `cancelled`, `from 10 to 20`."""
+    words = [shown_value(value) for value in allowance.values]
+    if allowance.minimum is not None or allowance.maximum is not None:
+        words.append(range_words(allowance))
+    return words + [shown_value(item) if item is not None else key for key, item in allowance.records]
+
+
 def outside_line(change: OutsideChange) -> str:
     """One change outside a frame: `status of reservations R-62`, `1 record added to purchases`."""
     *above, last = change.path.split("/")[1:]
-    if change.kind == "changed":
-        return f"{_key(last)} of {_place(above)}" if above else _key(last)
+    if change.kind in ("changed", "value"):
+        place = _field_place(above, last)
+        return place if change.kind == "changed" else f"{place} should be “{change.expected}”, is “{change.found}”"
     if change.kind == "reordered":
         return f"the order of {_place([*above, last])}"
     what = "1 record" if change.count == 1 else f"{change.count:,} records"
     return f"{what} {change.kind} {'to' if change.kind == 'added' else 'from'} {_place([*above, last])}"
+
+
+def _field_place(above: list[str], last: str) -> str:
+    if last == "+":
+        return f"a new record in {_place(above)}"
+    return f"{_key(last)} of {_place(above)}" if above else _key(last)
 
 
 def outside_sentence(changes: Iterable[OutsideChange]) -> str:
@@ -61,11 +82,13 @@ def _whole(above: list[str], last: str, allowance: Allowance) -> str:
 
 
 def _place(keys: list[str]) -> str:
-    """`reservations R-61`; with a pattern `any of reservations`."""
+    """`reservations R-61`; with a pattern `any of reservations`, of added ones `new records in reservations`."""
     words: list[str] = []
     for key in keys:
         if key == "*":
             words.insert(0, "any of")
+        elif key == "+":
+            words.insert(0, "a new record in")
         else:
             words.append(_key(key))
     return " ".join(words)
@@ -75,6 +98,12 @@ def _key(text: str) -> str:
     if text == "*":
         return "any field"
     return _LITERAL.get(text) or text.replace("~1", "/").replace("~0", "~")
+
+
+def _valued(name: str, values: list[str]) -> str:
+    """A name with what may stand there in brackets."""
+    shown = values[:VALUES_SHOWN] + ([f"{len(values) - VALUES_SHOWN:,} more"] if len(values) > VALUES_SHOWN else [])
+    return f"{name} ({'; '.join(shown)})" if values else name
 
 
 def _listed(names: list[str]) -> str:

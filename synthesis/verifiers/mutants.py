@@ -1,24 +1,27 @@
 """Mutants of a reference: each is wrong in one place, so a verifier that gives it the full reward is too weak.
 
-Two kinds are made here: a state-changing call removed, one argument of a state-changing call altered (to another
-plausible value and to a malformed one). The same reference and state always give the same mutants. Those of the answer
-are made by `answer_variants.py`.
+Here stands what a mutant is, and what an argument may be altered to: another plausible value, a text that says
+something else or unsays itself, a malformed one. Which of them a tool accepts is found by trying (`call_mutants.py`).
+The same reference and state always give the same mutants. Those of the answer are made by `answer_variants.py`.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal
 
 from synthesis.contracts import Frozen, Program, Reference, ReferenceCall, State
-from synthesis.verifiers.plausible_arguments import next_day
+from synthesis.verifiers.plausible_arguments import allowed_values, day_before, next_day
 
 MutantKind = Literal[
     "call_removed",
     "argument_altered",
     "call_added",
     "record_swapped",
+    "end_reached",
+    "detour_made",
     "solution_tried",
     "answer_altered",
     "answer_respelled",
@@ -29,10 +32,17 @@ ANSWER_KINDS = frozenset({"answer_altered", "answer_respelled", "answer_contrary
 MAX_LEAVES = 24
 """Arguments of one call deeper or more than this are not all altered; calls are bounded by the reference itself."""
 MAX_POOL = 5_000
+MOST_CALLS = 12
+"""Of a sequence so many calls are told, the last ones."""
 SIDE_CHARS = 600
 """Of a value that a fault names; of a longer one, what stands around the difference."""
+MOST_NEAR = 8
+"""So many values of the same kind are tried until the tool accepts one."""
+CONTRARY = "But forget that: it is cancelled, do nothing of the kind."
+"""Behind a sentence: it unsays what a check may look for in it."""
 OTHER_TEXT = "Something else."
 """In place of a sentence: a letter more would not make it wrong."""
+Path = tuple[str | int, ...]
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
 
@@ -40,8 +50,8 @@ class Mutant(Frozen):
     """A reference with one alteration. `step` is the call's index (0-based), None for the answer.
 
     `place` is the path of the altered argument (`items[0].count`), or the places of the state that an added call
-    changed, whose arguments are `after`; empty otherwise. `expects` is what it must earn:
-    less than the full reward, or the full one like the reference itself.
+    changed, whose arguments are `after`; of an `end_reached` and a `detour_made` where its calls differ; else empty.
+    `expects` is what it must earn: less than the full reward, or the full one like the reference itself.
     """
 
     kind: MutantKind
@@ -54,17 +64,47 @@ class Mutant(Frozen):
     expects: Literal["less", "full"] = "less"
 
 
-def mutants(program: Program, initial: State, reference: Reference, changing: Sequence[int]) -> list[Mutant]:
-    """All mutants of the calls. `changing` are the indices of those that changed the state."""
-    pool = _Pool(initial, reference)
-    schemas = {tool.name: tool.parameters for tool in program.tools}
-    variants = [_without(reference, step) for step in changing]
-    for step in changing:
-        variants += _altered(reference, step, schemas.get(reference.calls[step].tool, {}), pool)
-    return variants
+@dataclass(frozen=True)
+class Alteration:
+    """One argument of a call and what may stand in its place: in each group one is as good as another."""
+
+    path: Path
+    value: Any
+    groups: tuple[tuple[Any, ...], ...]
+
+    @property
+    def place(self) -> str:
+        """The path as people write it: `items[0].count`."""
+        text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in self.path)
+        return text.lstrip(".")
 
 
-def _without(reference: Reference, step: int) -> Mutant:
+def alterations(program: Program, initial: State, reference: Reference, step: int) -> list[Alteration]:
+    """What could be altered of one call, always the same."""
+    pool, call = _Pool(initial, reference), reference.calls[step]
+    schema = next((tool.parameters for tool in program.tools if tool.name == call.tool), {})
+    leaves = list(_leaves(call.arguments, schema))[:MAX_LEAVES]
+    return [Alteration(path, value, _others(path, value, rule, pool)) for path, value, rule in leaves]
+
+
+def altered_call(reference: Reference, step: int, alteration: Alteration, other: Any) -> Mutant:
+    """The reference with one argument altered."""
+    call = reference.calls[step]
+    changed = ReferenceCall(tool=call.tool, arguments=replaced(call.arguments, alteration.path, other))
+    calls = (*reference.calls[:step], changed, *reference.calls[step + 1 :])
+    return Mutant(
+        kind="argument_altered",
+        step=step,
+        tool=call.tool,
+        place=alteration.place,
+        before=alteration.value,
+        after=other,
+        reference=reference.model_copy(update={"calls": calls}),
+    )
+
+
+def without_call(reference: Reference, step: int) -> Mutant:
+    """The reference with one call left out."""
     call = reference.calls[step]
     calls = reference.calls[:step] + reference.calls[step + 1 :]
     return Mutant(
@@ -76,25 +116,6 @@ def _without(reference: Reference, step: int) -> Mutant:
     )
 
 
-def _altered(reference: Reference, step: int, schema: dict[str, Any], pool: _Pool) -> Iterator[Mutant]:
-    call = reference.calls[step]
-    for path, value, rule in list(_leaves(call.arguments, schema))[:MAX_LEAVES]:
-        for other in _others(path, value, rule, pool):
-            arguments = _replaced(call.arguments, path, other)
-            changed = ReferenceCall(tool=call.tool, arguments=arguments)
-            calls = (*reference.calls[:step], changed, *reference.calls[step + 1 :])
-            yield Mutant(
-                kind="argument_altered",
-                step=step,
-                tool=call.tool,
-                place=_spelled(path),
-                before=value,
-                after=other,
-                reference=reference.model_copy(update={"calls": calls}),
-            )
-
-
-Path = tuple[str | int, ...]
 Leaf = tuple[Path, Any, dict[str, Any]]
 
 
@@ -114,31 +135,28 @@ def _leaves(value: Any, schema: Any, path: Path = ()) -> Iterator[Leaf]:
         yield path, value, rule
 
 
-def _others(path: Path, value: Any, rule: dict[str, Any], pool: _Pool) -> list[Any]:
+def _others(path: Path, value: Any, rule: dict[str, Any], pool: _Pool) -> tuple[tuple[Any, ...], ...]:
     if isinstance(value, list):
-        return [value[:-1]]
+        return ((value[:-1],),)
     if isinstance(value, bool):
-        return [not value]
+        return ((not value,),)
     if isinstance(value, int | float):
-        return [value + 1, value - 1]
+        return ((value + 1, value + 2), (value - 1, value // 2 if isinstance(value, int) else value / 2))
     if value is None:
-        return ["x"]
-    choices = [other for other in rule.get("enum", ()) if other != value]
-    near = choices[:1] or pool.near(path, value)
-    return [*near, OTHER_TEXT if value.count(" ") > 1 else value + "x"]
+        return (("x",),)
+    choices = [other for other in allowed_values(rule) if other != value]
+    near = tuple(choices[:MOST_NEAR] or pool.near(path, value))
+    strange = (OTHER_TEXT, f"{value} {CONTRARY}") if value.count(" ") > 1 else (value + "x",)
+    return (near, *((text,) for text in strange))
 
 
-def _replaced(value: Any, path: Path, other: Any) -> Any:
+def replaced(value: Any, path: Path, other: Any) -> Any:
+    """The value with something else at a path in it."""
     if not path:
         return other
     if isinstance(value, dict):
-        return {key: _replaced(item, path[1:], other) if key == path[0] else item for key, item in value.items()}
-    return [_replaced(item, path[1:], other) if index == path[0] else item for index, item in enumerate(value)]
-
-
-def _spelled(path: Path) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
-    return text.lstrip(".")
+        return {key: replaced(item, path[1:], other) if key == path[0] else item for key, item in value.items()}
+    return [replaced(item, path[1:], other) if index == path[0] else item for index, item in enumerate(value)]
 
 
 def _shape(text: str) -> str:
@@ -162,15 +180,17 @@ class _Pool:
             self.by_shape.setdefault(_shape(text), []).append(text)
 
     def near(self, path: Path, value: str) -> list[str]:
-        """At most one other value: of the same shape in the state, a day later, or the same argument elsewhere."""
+        """Other values of its kind: a day later or earlier, of the same shape in the state, the same argument
+        elsewhere."""
         if _DATE.fullmatch(value):
-            later = next_day(value)
-            return [later] if later else []
-        same = [text for text in self.by_shape.get(_shape(value), ()) if text != value]
+            return [day for day in (next_day(value), day_before(value)) if day]
+        same = [text for text in dict.fromkeys(self.by_shape.get(_shape(value), ())) if text != value]
+        elsewhere = [text for text in dict.fromkeys(self.by_place.get(_name(path), ())) if text != value]
         if same and any(character.isdigit() for character in value):
-            return [same[sum(map(ord, value)) % len(same)]]
-        elsewhere = [text for text in self.by_place.get(_name(path), ()) if text != value]
-        return (elsewhere or same)[:1]
+            first = sum(map(ord, value)) % len(same)
+            same = same[first:] + same[:first]
+            return list(dict.fromkeys([*elsewhere[:1], *same]))[:MOST_NEAR]
+        return list(dict.fromkeys([*elsewhere, *same]))[:MOST_NEAR]
 
 
 def _name(path: Path) -> str:
@@ -192,6 +212,9 @@ def _strings(value: Any) -> Iterator[str]:
 def describe(mutant: Mutant) -> str:
     """A mutant in words: `call 3 (pay) with amount 6 instead of 5`."""
     after, before = told_apart(mutant.after, mutant.before)
+    if mutant.kind in ("end_reached", "detour_made"):
+        return f"calls {mutant.place}: {mutant.after}"
+    after, before = told_apart(mutant.after, mutant.before)
     if mutant.kind in ANSWER_KINDS:
         return f"the answer {after} instead of {before}"
     if mutant.kind == "record_swapped":
@@ -206,6 +229,15 @@ def describe(mutant: Mutant) -> str:
     if mutant.kind == "call_removed":
         return f"call {step} ({mutant.tool}) removed"
     return f"call {step} ({mutant.tool}) with {mutant.place} {after} instead of {before}"
+
+
+def call_words(calls: Sequence[ReferenceCall]) -> str:
+    """Calls in words, the last ones if they are many: `pay(amount=5), then close()`."""
+    told = [
+        f"{call.tool}({', '.join(f'{name}={str(value)[:60]!r}' for name, value in call.arguments.items())})"
+        for call in calls[-MOST_CALLS:]
+    ]
+    return ("… then " if len(calls) > MOST_CALLS else "") + ", then ".join(told or ["no call"])
 
 
 def told_apart(one: Any, other: Any) -> tuple[str, str]:

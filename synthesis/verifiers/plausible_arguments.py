@@ -177,8 +177,9 @@ def _from_records(tool: Tool, known: KnownValues) -> Iterator[dict[str, Any]]:
 def _choices(name: str, rule: Any, known: KnownValues) -> list[Any]:
     """Values that a parameter may take, those that stand in the state first."""
     rule = rule if isinstance(rule, dict) else {}
-    if rule.get("enum"):
-        return list(rule["enum"])
+    allowed = allowed_values(rule)
+    if allowed:
+        return allowed
     kinds = _kinds(rule)
     bare = _PREFIX.sub("", name)
     values = [*known.values.get(name, ()), *(known.values.get(bare, ()) if bare != name else ())]
@@ -188,8 +189,8 @@ def _choices(name: str, rule: Any, known: KnownValues) -> list[Any]:
     if "array" in kinds:
         inner = _choices(singular(name), rule.get("items"), known)
         values += [[item] for item in inner[:10]]
-    allowed = tuple(_TYPES[kind] for kind in kinds if kind in _TYPES)
-    fitting = [value for value in values if any(_is(value, kind) for kind in allowed)]
+    types = tuple(_TYPES[kind] for kind in kinds if kind in _TYPES)
+    fitting = [value for value in values if any(_is(value, kind) for kind in types)]
     if "string" in kinds and len(fitting) < FEW:
         fitting += known.loose
     fitting = known.strangers_first(list({repr(value): value for value in fitting}.values()))
@@ -224,10 +225,25 @@ def _is(value: Any, kind: type | tuple[type, ...]) -> bool:
     return isinstance(value, kind) and (kind is bool or not isinstance(value, bool))
 
 
+def allowed_values(rule: dict[str, Any]) -> list[Any]:
+    """The values that a schema lists for a parameter, null left out; empty where it lists none."""
+    parts = [rule, *(part for part in rule.get("anyOf") or () if isinstance(part, dict))]
+    return [value for part in parts for value in part.get("enum") or () if value is not None]
+
+
 def next_day(value: str) -> str:
     """The day after an ISO date; empty where there is none."""
+    return _day_beside(value, 1)
+
+
+def day_before(value: str) -> str:
+    """The day before an ISO date; empty where there is none."""
+    return _day_beside(value, -1)
+
+
+def _day_beside(value: str, days: int) -> str:
     try:
-        return (date.fromisoformat(value) + timedelta(days=1)).isoformat()
+        return (date.fromisoformat(value) + timedelta(days=days)).isoformat()
     except (ValueError, OverflowError):
         return ""
 

@@ -14,16 +14,19 @@ from synthesis.contracts import State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.additive_mutants import additive_mutants
 from synthesis.verifiers.answer_variants import alter_answer, respell_answer
-from synthesis.verifiers.audit_report import FaultKind
+from synthesis.verifiers.audit_report import Fault, FaultKind
+from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
-from synthesis.verifiers.mutants import Mutant, mutants
+from synthesis.verifiers.faults import unaltered_faults
+from synthesis.verifiers.mutants import Mutant
+from synthesis.verifiers.reachable_ends import reachable_ends
 from synthesis.verifiers.withheld_answers import claim_variants, solution_variants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]
 """Makes a family's variants of (the task, the state at the start, the reference's first run), always the same ones."""
-TriedVariants = Callable[[Sandbox, Subject, State, ExecutedSequence], list[Mutant]]
-"""The same where only the sandbox can tell which variants there are."""
+TriedVariants = Callable[[Sandbox, Subject, State, ExecutedSequence], "list[Mutant] | tuple[list[Mutant], list[Fault]]"]
+"""The same where only the sandbox can tell which variants there are; with what could not be tried."""
 T = TypeVar("T")
 MOST_ANSWERS = 24
 """So many answers of a family are tried."""
@@ -40,10 +43,14 @@ class ProbeFamily:
     most: int = 1_000
     tried_variants: TriedVariants | None = None
 
-    def make(self, sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    def make(
+        self, sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence
+    ) -> tuple[list[Mutant], list[Fault]]:
+        """All variants, and what could not be tried."""
         if self.tried_variants is not None:
-            return self.tried_variants(sandbox, subject, start, first)
-        return self.variants(subject, start, first) if self.variants is not None else []
+            made = self.tried_variants(sandbox, subject, start, first)
+            return made if isinstance(made, tuple) else (made, [])
+        return (self.variants(subject, start, first) if self.variants is not None else []), []
 
 
 @dataclass(frozen=True)
@@ -53,11 +60,15 @@ class ChosenFamily:
     family: ProbeFamily
     variants: tuple[Mutant, ...]
     wanted: int
+    untried: tuple[Fault, ...] = ()
 
 
-def _mutants(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+def _mutants(
+    sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence
+) -> tuple[list[Mutant], list[Fault]]:
     assert subject.reference is not None
-    return mutants(subject.program, subject.initial, subject.reference, first.changing)
+    made = call_mutants(sandbox, subject, first.changing)
+    return list(made.mutants), unaltered_faults(made.unaltered)
 
 
 def _wrong_answers(subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
@@ -70,15 +81,16 @@ def _respelled_answers(subject: Subject, start: State, first: ExecutedSequence) 
 
 
 FAMILIES: tuple[ProbeFamily, ...] = (
-    ProbeFamily("mutants", _mutants, "mutant_passes"),
+    ProbeFamily("mutants", None, "mutant_passes", tried_variants=_mutants),
     ProbeFamily("unasked changes", None, "unguarded_change", tried_variants=additive_mutants),
+    ProbeFamily("other ends", None, "reachable_wrong_end", tried_variants=reachable_ends),
     ProbeFamily("right answers in other forms", _respelled_answers, "answer_too_narrow", most=MOST_ANSWERS),
     ProbeFamily("wrong answers", _wrong_answers, "answer_too_loose", most=MOST_ANSWERS),
 )
 
 
 WITHHELD_FAMILIES: tuple[ProbeFamily, ...] = (
-    *FAMILIES[:2],
+    *FAMILIES[:3],
     ProbeFamily("tries of the solution", None, "mutant_passes", tried_variants=solution_variants),
     ProbeFamily("right answers in other forms", _respelled_answers, "answer_too_narrow", most=MOST_ANSWERS),
     ProbeFamily("wrong answers", _wrong_answers, "answer_too_loose", most=MOST_ANSWERS),
@@ -91,8 +103,8 @@ def chosen_variants(sandbox: Sandbox, subject: Subject, start: State, first: Exe
     """The variants of every family. The task must have a reference."""
     chosen = []
     for family in FAMILIES if subject.withheld is None else WITHHELD_FAMILIES:
-        every = family.make(sandbox, subject, start, first)
-        chosen.append(ChosenFamily(family, tuple(spread(every, family.most)), len(every)))
+        every, untried = family.make(sandbox, subject, start, first)
+        chosen.append(ChosenFamily(family, tuple(spread(every, family.most)), len(every), tuple(untried)))
     return chosen
 
 

@@ -18,9 +18,10 @@ from synthesis.llm.chat import CountedModel
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.answer_variants import alter_answer
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
+from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
 from synthesis.verifiers.faults import probe_faults
-from synthesis.verifiers.mutants import Mutant, mutants
+from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.probe_families import spread
 from synthesis.verifiers.rubric import Rubric, RubricCase, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence
@@ -87,7 +88,7 @@ def audit_rubric(
     if first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {first.lost}.")
         return _ask(judge, lambda model: _audit_idle(subject, model, start, fault), check_stop)
-    every = mutants(subject.program, subject.initial, subject.reference, first.changing)
+    every = list(call_mutants(sandbox, subject, first.changing).mutants)
     every += alter_answer(subject.answer_form, subject.reference, subject.initial)
     tried = spread(every, MOST_MUTANTS)
     runs = run_variants(sandbox, subject, start.state, tried, first, at_once, check_stop)

@@ -7,15 +7,18 @@ order are counted. Linear in the size of the states; what is equal is skipped wh
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from synthesis.contracts import State
 from synthesis.runtime import canonical_json, same_encoded
 
 Keys = tuple[str, ...]
+ABSENT: Any = {"$absent": True}
+"""Stands for the value of a field that a record does not have."""
 _MISSING: Any = object()
 _PAIRED = ("$dict", "$ordereddict", "$counter")
 _LISTED = ("$set", "$frozenset")
@@ -27,13 +30,25 @@ _SPELLED = {"*": "~2", "+": "~3", "-": "~4", "#": "~5"}
 class StateChange:
     """One change. `keys` lead to the field, or to the collection whose records were added, removed or reordered.
 
-    `grows`: both values are whole numbers and the later is the larger, as with a counter.
+    `old` and `new` are a field's values, `ABSENT` where there is none. `items` are the records that were added or
+    removed, each with its key in the collection; what stands in a list without ids has none.
     """
 
     keys: Keys
     kind: Literal["changed", "added", "removed", "reordered"]
-    count: int = 1
-    grows: bool = False
+    old: Any = field(default=None, compare=False)
+    new: Any = field(default=None, compare=False)
+    items: tuple[tuple[str, Any], ...] = field(default=(), compare=False)
+
+    @property
+    def count(self) -> int:
+        """How many records were added or removed; 1 for anything else."""
+        return len(self.items) or 1
+
+    @property
+    def grows(self) -> bool:
+        """Whether both values are whole numbers and the later is the larger, as with a counter."""
+        return type(self.old) is int and type(self.new) is int and self.new > self.old
 
 
 def path_of(keys: Sequence[str]) -> str:
@@ -66,11 +81,12 @@ def _compared(keys: Keys, old: Any, new: Any) -> Iterator[StateChange]:
 
 
 def _collection(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[StateChange]:
-    added, removed = len(new.keys() - old.keys()), len(old.keys() - new.keys())
+    added = tuple((key, item) for key, item in new.items() if key not in old)
+    removed = tuple((key, item) for key, item in old.items() if key not in new)
     if added:
-        yield StateChange(keys, "added", added)
+        yield StateChange(keys, "added", items=added)
     if removed:
-        yield StateChange(keys, "removed", removed)
+        yield StateChange(keys, "removed", items=removed)
     for key, before, after in _differing(old, new):
         if before is not _MISSING and after is not _MISSING:
             yield from _compared((*keys, key), before, after)
@@ -86,7 +102,8 @@ def _record(keys: Keys, old: dict[str, Any], new: dict[str, Any]) -> Iterator[St
 
 
 def _changed(keys: Keys, old: Any, new: Any) -> StateChange:
-    return StateChange(keys, "changed", grows=type(old) is int and type(new) is int and new > old)
+    before, after = (ABSENT if value is _MISSING else value for value in (old, new))
+    return StateChange(keys, "changed", old=before, new=after)
 
 
 def _counted(keys: Keys, old: list[Any], new: list[Any], *, ordered: bool) -> Iterator[StateChange]:
@@ -100,11 +117,15 @@ def _counted(keys: Keys, old: list[Any], new: list[Any], *, ordered: bool) -> It
     after = [canonical_json(item) for item in new[low:high_new]]
     added, removed = Counter(after) - Counter(before), Counter(before) - Counter(after)
     if added:
-        yield StateChange(keys, "added", added.total())
+        yield StateChange(keys, "added", items=_loose(added))
     if removed:
-        yield StateChange(keys, "removed", removed.total())
+        yield StateChange(keys, "removed", items=_loose(removed))
     if ordered:
         yield from _order(keys, before, after)
+
+
+def _loose(texts: Counter[str]) -> tuple[tuple[str, Any], ...]:
+    return tuple(("", json.loads(text)) for text in texts.elements())
 
 
 def _order(keys: Keys, old: list[str], new: list[str]) -> Iterator[StateChange]:

@@ -7,7 +7,7 @@ from typing import Any
 from synthesis.contracts import Reference
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
-from tests.verifiers.shop import ANSWER, FRAME, INITIAL, OTHERS, SOURCE, TEA, check, reference
+from tests.verifiers.shop import ANSWER, FRAME, INITIAL, OTHERS, SOURCE, TEA, UNPINNED, check, reference
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"
@@ -21,7 +21,7 @@ def environment_record(key: str = "shop") -> EnvironmentRecord:
 
 
 def task_record(*checks: str, **changes: Any) -> TaskRecord:
-    """Three teas; `key` also makes the record another one."""
+    """Three teas; `key` also makes the record another one. A weak check has a frame that does not help it."""
     listed = checks or (TEA, OTHERS, ANSWER)
     fields: dict[str, Any] = {
         "environment_key": "shop",
@@ -32,7 +32,7 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
         "checks": tuple(CheckRecord(label=f"Number {n} {EVIL}", source=one) for n, one in enumerate(listed, 1)),
         "score_rule": "goals",
         "reference": reference(),
-        "frame": FRAME,
+        "frame": UNPINNED if WEAK in listed else FRAME,
     }
     fields |= changes
     fields.setdefault("raw", {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)})

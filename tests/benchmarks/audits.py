@@ -18,6 +18,7 @@ import json
 import statistics
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,9 +26,8 @@ from typing import Any
 
 import psutil
 
-from synthesis.contracts import State, Verdict
+from synthesis.contracts import Program, State, Tool, Verdict
 from synthesis.runtime import Sandbox, default_sandbox, encode_state, make_patch, state_hash
-from synthesis.runtime.check_request import state_text, world_text
 from synthesis.starter import environment, folders, tasks
 from synthesis.starter.record import program_of
 from synthesis.verifiers.audit import audit_task
@@ -38,24 +38,29 @@ from synthesis.verifiers.probe_families import chosen_variants, spread
 from synthesis.verifiers.score_comparison import JudgedEnd, sample, score_faults
 
 MOST_STATES = 200
-OLD_SHAPE = """
+OLD_SHAPE = '''
 import sys
 
 
-def check(final_state):
-    modules = sys.modules
-    evaluate, space = modules["envbox.check_run"].evaluate, modules["envbox.worker"].CHECK_BUILTINS
-    dumps, loads = modules["marshal"].dumps, modules["marshal"].loads
-    states = [final_state["final"]]
-    for patch in final_state["patches"]:
-        states.append(modules["envbox.patches"].apply_patch(states[-1], patch))
-    said = ""
-    for state in states:
-        initial, final = loads(dumps(final_state["initial"], 2)), loads(dumps(state, 2))
-        said += str(int(evaluate(final_state["source"], initial, final, final_state["answer"], space)[0]))
-    raise ValueError(said)
-"""
-"""Evaluates a check on many states in one process, as audits did; its error says what it found."""
+class OldShape:
+    def __init__(self, init_config=None):
+        self.judged = 0
+
+    def judge(self, source, initial, final, answer, patches):
+        """Judge."""
+        modules = sys.modules
+        evaluate, apply_patch = modules["envbox.check_run"].evaluate, modules["envbox.patches"].apply_patch
+        dumps, loads = modules["marshal"].dumps, modules["marshal"].loads
+        states = [final]
+        for patch in patches:
+            states.append(apply_patch(states[-1], patch))
+        said = ""
+        for state in states:
+            said += str(int(evaluate(source, loads(dumps(initial, 2)), loads(dumps(state, 2)), answer)[0]))
+        return said
+'''
+"""A program that evaluates a check on many states in one process, as audits did: a check itself could not."""
+OLD_PROGRAM = Program(source=OLD_SHAPE, class_name="OldShape", tools=(Tool(name="judge"),))
 END = tuple[State, str]
 
 
@@ -144,19 +149,20 @@ def judged_before(sandbox: Sandbox, case: Case) -> list[str]:
             asked += [(source, group[at : at + MOST_STATES]) for at in range(0, len(group), MOST_STATES)]
     # The reference's end once more, as audits had it.
     asked += [(source, [case.ends[1]]) for source in case.subject.checks]
-    questions = ((OLD_SHAPE, _world(case.start, source, ends)) for source, ends in asked)
-    return [verdict.error.removeprefix("ValueError: ") for verdict in sandbox.verdicts(questions)]
+    with ThreadPoolExecutor(AT_ONCE) as threads:
+        return list(threads.map(lambda question: _judged_together(sandbox, case.start, *question), asked))
+
+
+def _judged_together(sandbox: Sandbox, start: State, source: str, ends: Sequence[END]) -> str:
+    states = [state for state, _ in ends]
+    patches = [make_patch(old, new) for old, new in pairwise(states)]
+    world = {"source": source, "initial": start, "final": states[0], "answer": ends[0][1], "patches": patches}
+    with sandbox.reset(OLD_PROGRAM, {}) as episode:
+        return str(episode.call("judge", world).result)
 
 
 def _distinct(ends: Iterable[END]) -> list[END]:
     return list({json.dumps(end, sort_keys=True): end for end in ends}.values())
-
-
-def _world(start: State, source: str, ends: Sequence[END]) -> str:
-    states = [state for state, _ in ends]
-    patches = [make_patch(old, new) for old, new in pairwise(states)]
-    world = {"source": source, "initial": start, "final": states[0], "answer": ends[0][1], "patches": patches}
-    return world_text("{}", state_text(world), "")
 
 
 def scored_again(sandbox: Sandbox, case: Case, columns: list[list[Verdict]]) -> None:

@@ -98,7 +98,10 @@ def test_a_wrong_environment_says_where(changes: dict[str, Any], place: str) -> 
         ({"checklist": [4]}, "[3].checklist[0]"),
         ({"answer_form": [{"name": "Table No"}]}, "[3].answer_form[0].name"),
         ({"answer_form": [{"name": "a", "type": "furniture"}]}, "[3].answer_form[0].type"),
-        ({"answer_form": [{"name": "a", "type": "choice"}]}, "[3].answer_form[0].choices"),
+        ({"answer_form": [{"name": "a", "type": "enumeration"}]}, "[3].answer_form[0]"),
+        ({"answer_form": [{"name": "a"}], "expected_answer": {"b": 1}}, "[3].expected_answer.b"),
+        ({"contains": ["10", 10]}, "[3].contains[1]"),
+        ({"contains": ["10"], "answer_form": [{"name": "a"}]}, "[3].contains"),
         ({"answer_form": [{"name": "a"}, {"name": "a"}]}, "[3].answer_form[1].name"),
     ],
 )
@@ -115,24 +118,20 @@ def test_a_scenario_may_lack_checks_and_hold_its_state_as_text() -> None:
     assert found.initial_state == samples.state()
 
 
-def test_a_form_for_the_answer_ends_the_instruction_and_stays_as_it_was_in_the_record() -> None:
+def test_a_form_and_what_it_expects_stay_as_they_were_in_the_record_and_make_checks() -> None:
     form = [
-        {"name": "bill", "type": "money", "about": "what they pay"},
-        {"name": "how", "type": "choice", "choices": ["card", "cash"]},
+        {"name": "bill", "type": "money", "description": "what they pay"},
+        {"name": "how", "type": "enumeration", "choices": ["card", "cash"]},
         {"name": "tip", "type": "money", "required": False},
     ]
-    found = scenario(task="They pay.", answer_form=form)
+    found = scenario(task="They pay.", answer_form=form, expected_answer={"bill": 5.9}, contains=...)
     assert isinstance(found, TaskRecord)
     assert [field.name for field in found.answer_form] == ["bill", "how", "tip"]
-    told = found.instruction.splitlines()
-    assert told[0] == "They pay."
-    assert told[-3:] == [
-        "- bill: what they pay; an amount with two decimals, such as 5.90",
-        "- how: one of card, cash",
-        "- tip: an amount with two decimals, such as 5.90; may be left out",
-    ]
-    assert (found.raw["task"], found.raw["answer_form"]) == ("They pay.", form)
-    assert form_record(found.answer_form) == {"answer_form": form}, "and is written as it was read"
+    assert found.instruction == "They pay."
+    assert found.checks[-1].label == "The answer is right: what they pay"
+    assert (found.raw["answer_form"], found.raw["expected_answer"]) == (form, {"bill": 5.9})
+    written = form_record(found.answer_form, found.expected_answer)
+    assert written == {"answer_form": form, "expected_answer": {"bill": 5.9}}, "and is written as it was read"
 
 
 def test_characters_that_postgresql_refuses_are_made_visible() -> None:

@@ -43,7 +43,6 @@ def one(sandbox: Sandbox, source: str, **options: object) -> Verdict:
         "def check_func(final_state):\n    from datetime import datetime\n    return datetime.strptime('2025', '%Y').year == 2025",
         "check_func = lambda final_state: final_state['n'] == 2",
         "def check_func(f, /, *, answer, extra=5): return (f['n'], answer, extra) == (2, 'yes', 5)",
-        "from functools import wraps\ndef inner(final_state, answer): return (final_state['n'], answer) == (2, 'yes')\n@wraps(inner)\ndef check_func(*given): return inner(*given)",
     ],
 )
 def test_ways_to_write_a_check(sandbox: Sandbox, source: str) -> None:
@@ -90,25 +89,6 @@ def test_ends_are_asked_ahead_each_as_alone(sandbox: Sandbox, monkeypatch: pytes
     assert sent[:6] == sent[6:], "with the same bytes"
 
 
-MARKS = {
-    "built-ins": "import builtins\n{0}builtins.seen = getattr(builtins, 'seen', 0) + 1\n{0}count = builtins.seen",
-    "a module": "import json\n{0}json.seen = getattr(json, 'seen', 0) + 1\n{0}count = json.seen",
-    "a cache": "import re\n{0}count = 1 + re._cache.get('seen', 0)\n{0}re._cache['seen'] = count",
-    "frames": "import sys\n{0}at = sys._getframe()\n{0}names = set()\n"
-    "{0}while at: names |= set(at.f_locals); at = at.f_back\n{0}count = 1 + ('patch' in names)",
-}
-
-
-@pytest.mark.parametrize("left", MARKS)
-def test_nothing_survives_from_one_state_to_the_next(sandbox: Sandbox, left: str) -> None:
-    """Honest in the first state it sees, lying from the second on."""
-    source = f"def check_func(f):\n    {MARKS[left].format('    ')}\n    return count == 1 and bool(f)"
-    patches = [[{"op": "add", "path": f"/{name}", "value": 1}] for name in "abc"]
-    (row,) = trace(sandbox, [source], {"n": 0}, patches)
-    assert [verdict.passed for verdict in row] == [True] * 4, row
-    assert all(verdict.passed for verdict in sandbox.evaluate_checks([source] * 3, {"n": 0}, {"n": 1}))
-
-
 def test_a_check_is_asked_the_same_bytes_by_an_audit_and_by_a_score(
     sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,14 +111,6 @@ def test_a_check_is_asked_the_same_bytes_by_an_audit_and_by_a_score(
 def test_states_that_cannot_be_read_are_an_error_not_a_verdict(sandbox: Sandbox) -> None:
     with pytest.raises(StateError, match="final state of a check"):
         sandbox.evaluate_checks([DONE], {"n": 1}, {"n": {"$set": 3}})
-
-
-def test_a_check_that_forges_a_frame_has_failed_alone(sandbox: Sandbox) -> None:
-    forge = "import gc, socket\ndef check_func(f):\n    sock = next(o for o in gc.get_objects() if type(o).__name__ == 'socket')\n    sock.send(b'\\x01' + {!r})\n    return True"
-    frames = [b'{"id":0,"refused":"state","message":"x"}', b"junk", b'{"id":7,"v":[true,false,""]}']
-    checks = [DONE, *(forge.format(frame) for frame in frames), DONE]
-    verdicts = sandbox.evaluate_checks(checks, {"n": 1}, {"n": 2})
-    assert [verdict.passed for verdict in verdicts] == [True, False, False, False, True], verdicts
 
 
 def test_a_table_asks_once_for_ends_that_show_a_check_the_same(sandbox: Sandbox) -> None:

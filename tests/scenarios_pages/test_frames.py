@@ -16,7 +16,7 @@ from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.audit import support
 from tests.scenarios_pages.conftest import person
-from tests.verifiers.shop import ANSWER, TEA
+from tests.verifiers.shop import ANSWER, TEA, UNPINNED
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
 from webapp.environments.services import program_of
@@ -55,7 +55,7 @@ def again(task: Task) -> Task:
 
 
 def test_the_page_says_what_may_change(client: Client, framed: Task) -> None:
-    assert "tea of orders" in page(client, again(framed))
+    assert "tea (3) of orders" in page(client, again(framed))
     assert "Anything else breaks this task: reward 0." in page(client, again(framed))
 
 
@@ -76,7 +76,7 @@ def test_an_annotator_widens_it_with_a_reason_and_takes_it_back(client: Client, 
     for places, reason, why in (
         (PLACE, "", "required"),
         ("log", "Right.", "log"),
-        ("/orders/tea", "Right.", "allows all of that already"),
+        ("/orders/tea = 3", "Right.", "allows all of that already"),
         ("/log/+ most x", "Right.", "whole number"),
     ):
         refused = client.post(url, {"places": places, "reason": reason})
@@ -115,7 +115,7 @@ def test_a_frame_is_made_of_the_reference(client: Client, bare: Task) -> None:
     assert client.post(url).status_code == 302
     assert Job.objects.get(kind="frame_task").payload == {"task": bare.pk}
     made = services.frame_task(default_sandbox(), again(bare), person("bo", "annotator"))
-    assert made.frame == {"allowances": [{"path": "/orders/tea"}]}
+    assert made.frame == {"allowances": [{"path": "/orders/tea", "values": [3]}]}
     assert services.frame_task(default_sandbox(), again(bare), None).pk == made.pk
     with pytest.raises(Conflict, match="already"):
         services.start_frame(None, again(bare))
@@ -124,6 +124,18 @@ def test_a_frame_is_made_of_the_reference(client: Client, bare: Task) -> None:
         services.start_frame(None, again(unsolved))
     with pytest.raises(Conflict, match="no frame"):
         services.widen_task(None, unsolved, [Allowance(path="/log/+", source="person", reason="Right.")])
+
+
+def test_a_frame_of_the_last_version_is_pinned_on_demand(client: Client) -> None:
+    noted = Allowance(path="/log/+", source="person", reason="Notes are free.", by="ann")
+    old = support.make_task(TEA, ANSWER, frame=Frame(allowances=(*UNPINNED.allowances, noted)))
+    assert "Pin values" in page(client, again(old))
+    assert client.post(reverse("scenarios:start_frame", args=[old.pk])).status_code == 302
+    made = services.frame_task(default_sandbox(), again(old), person("bo", "annotator"))
+    assert [(item["path"], item.get("values")) for item in made.frame["allowances"]] == [
+        ("/orders/tea", [3]), ("/log/+", None)
+    ]  # fmt: skip
+    assert "Pin values" not in page(client, again(old))
 
 
 def test_the_api_shows_and_widens_it(framed: Task) -> None:
@@ -140,7 +152,8 @@ def test_the_api_shows_and_widens_it(framed: Task) -> None:
     answer = client.post(url, json.dumps(body), "application/json", headers=read)
     assert answer.status_code == 201, answer.content
     assert answer.json()["frame"]["allowances"][-1] == {
-        "path": "/log/+", "most": 1, "source": "person", "reason": "Right too.", "by": "cy"
+        "path": "/log/+", "most": 1, "source": "person", "reason": "Right too.", "by": "cy",
+        "values": [], "minimum": None, "maximum": None, "records": [],
     }  # fmt: skip
     bad = {"places": [{"path": "/log", "most": 1}], "reason": "Right too."}
     refused = client.post(url, json.dumps(bad), "application/json", headers={"Idempotency-Key": "two"})
@@ -217,7 +230,7 @@ def test_all_tasks_of_an_environment_get_one_and_one_audit(client: Client, frame
     framed_now = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
     assert framed_now == {"made": 2, "had_one": 0, "no_reference": 1, "failed": []}
     assert Job.objects.get(kind="audit").payload == {"tasks": [bare.pk, other.pk]}
-    assert again(other).current.frame == {"allowances": [{"path": "/orders/tea"}]}
+    assert again(other).current.frame == {"allowances": [{"path": "/orders/tea", "values": [3]}]}
     repeated = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
     assert repeated == {"made": 0, "had_one": 2, "no_reference": 1, "failed": []}
 

@@ -41,8 +41,8 @@ REFUSED = [
     ("clinic_desk", 0, "cancel_appointment", ["A-112", "patient_request"], "Only a booked appointment"),
     ("clinic_desk", 0, "join_waiting", ["P-011", "physiotherapy"], "already waits"),
     ("clinic_desk", 0, "set_room_status", ["R3", "closed"], "still holds"),
-    ("clinic_desk", 0, "send_message", ["P-004", "Hello", "sms"], "did not agree"),
-    ("clinic_desk", 0, "send_message", ["P-001", "x" * 321], "320 characters"),
+    ("clinic_desk", 1, "send_message", ["A-101", "sms"], "did not agree"),
+    ("clinic_desk", 0, "send_message", ["A-101", "post"], "sms or email"),
     # The tool library.
     ("tool_library", 0, "lend_item", ["M-16", "T-118", 3], "owes more"),
     ("tool_library", 0, "reserve_item", ["M-16", "T-118", "2026-04-20", 3], "owes more"),
@@ -155,8 +155,8 @@ def book(patient, service, clinician, date, start):
     return call("book_appointment", patient_id=patient, service=service, clinician_id=clinician, date=date, start=start)
 
 
-def write(patient, text, channel="sms"):
-    return call("send_message", patient_id=patient, text=text, channel=channel)
+def write(appointment, channel="sms"):
+    return call("send_message", appointment_id=appointment, channel=channel)
 
 
 def cancel(*keys, reason="clinic_request"):
@@ -168,16 +168,16 @@ OTHER_WAYS = {
         [
             book("P-001", "check_up", "C-1", "2026-03-05", "08:00"),
             *cancel("A-102", reason="patient_request"),
-            write("P-001", "See you on Thursday at 8 a.m., Dr. Osei will see you."),
+            write("A-142"),
         ],
         {"finished": "08:30"},
     ),
     "clinic-fill-physio-gaps": (
         [
             book("P-015", "physiotherapy", "C-4", "2026-03-04", "12:00"),
-            write("P-015", "Samir can see you on Wednesday at noon.", "email"),
+            write("A-142", "email"),
             book("P-011", "physiotherapy", "C-4", "2026-03-04", "08:45"),
-            write("P-011", "Samir can see you on Wednesday at 8:45.", "email"),
+            write("A-143", "email"),
         ],
         {"booked": 225},
     ),
@@ -188,8 +188,8 @@ OTHER_WAYS = {
             book("P-003", "ultrasound", "C-5", "2026-03-11", "15:00"),
             book("P-004", "ultrasound", "C-2", "2026-03-10", "10:30"),
             book("P-017", "ultrasound", "C-5", "2026-03-10", "11:00"),
-            write("P-017", "New time for your scan: 11.00 on Tuesday."),
-            write("P-004", "New time for your scan: 10.30 on Tuesday.", "email"),
+            write("A-148"),
+            write("A-147", "email"),
         ],
         {"over": "11:30"},
     ),
@@ -198,15 +198,15 @@ OTHER_WAYS = {
             *cancel("A-125", "A-124", "A-117", "A-116"),
             *cancel("A-134", reason="no_longer_needed"),
             book("P-002", "vaccination", "C-3", "2026-03-09", "11:15"),
-            write("P-002", "Come to Nurse Lind at 11:15 today."),
+            write("A-146"),
             book("P-020", "blood_test", "C-3", "2026-03-11", "16:45"),
             book("P-022", "blood_test", "C-3", "2026-03-11", "17:00"),
             book("P-013", "blood_test", "C-3", "2026-03-11", "13:45"),
             book("P-011", "blood_test", "C-3", "2026-03-12", "10:00"),
-            write("P-020", "Your blood test: Wednesday at 4:45 pm.", "email"),
-            write("P-022", "Your blood test: Wednesday at 5 p.m."),
-            write("P-013", "Your blood test: Wednesday at 1.45 pm."),
-            write("P-011", "Your blood test: Thursday at 10:00."),
+            write("A-147", "email"),
+            write("A-148"),
+            write("A-149"),
+            write("A-150"),
         ],
         {"booked": 75},
     ),
@@ -214,7 +214,7 @@ OTHER_WAYS = {
         [
             call("reserve_item", member_id="M-15", item_id="T-108", start="2026-04-21", days=4),
             call("cancel_reservation", reservation_id="V-2"),
-            call("return_item", item_id="T-107", damage="The dust bag's holder broke; dust bag holder is off"),
+            call("return_item", item_id="T-107", damaged_part="dust_bag_holder"),
             call("take_payment", member_id="M-07", cents=200),
             call("take_payment", member_id="M-07", cents=300),
         ],
@@ -225,14 +225,14 @@ OTHER_WAYS = {
             call("extend_loan", loan_id="L-1", days=2),
             call("record_inspection", item_id="T-111", passed=False),
             call("record_inspection", item_id="T-104", passed=True),
-            call("finish_repair", item_id="T-108", note="Belt replaced"),
+            call("finish_repair", item_id="T-108", new_part="belt"),
             call("lend_item", member_id="M-18", item_id="T-102", days=7),
             call("lend_item", member_id="M-18", item_id="T-108", days=7),
             call("take_payment", member_id="M-12", cents=150),
             call("reserve_item", member_id="M-12", item_id="T-116", start="2026-06-12", days=3),
             call("cancel_reservation", reservation_id="V-4"),
-            call("return_item", item_id="T-115", damage="Foot missing"),
-            call("return_item", item_id="T-120", damage="Clicks no more"),
+            call("return_item", item_id="T-115", damaged_part="foot"),
+            call("return_item", item_id="T-120", damaged_part="click"),
             call("return_item", item_id="T-124"),
             call("take_payment", member_id="M-20", cents=1500),
         ],

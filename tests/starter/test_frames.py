@@ -43,51 +43,15 @@ UNASKED: list[tuple[str, str, dict[str, Any]]] = [
     ("cafe-table-six-pays", "receive_delivery", {"purchase_id": "P-55"}),
     ("clinic-wanda-cancels", "join_waiting", {"patient_id": "P-001", "service": "check_up"}),
     ("clinic-wanda-cancels", "update_contact", {"patient_id": "P-001", "phone": "555-2064"}),
-    ("clinic-wanda-cancels", "send_message", {"patient_id": "P-001", "text": "Wanda"}),
+    ("clinic-wanda-cancels", "send_message", {"appointment_id": "A-101"}),
     ("clinic-move-check-up", "join_waiting", {"patient_id": "P-002", "service": "follow_up"}),
     ("clinic-move-check-up", "update_contact", {"patient_id": "P-003", "phone": "555-1148"}),
-    (
-        "clinic-move-check-up",
-        "send_message",
-        {"patient_id": "P-001", "text": "Your check-up is now on Thursday 5 March at 08:00 with Dr. Osei."},
-    ),
     ("clinic-fill-physio-gaps", "join_waiting", {"patient_id": "P-001", "service": "check_up"}),
     ("clinic-fill-physio-gaps", "update_contact", {"patient_id": "P-002", "phone": "555-1148"}),
-    (
-        "clinic-fill-physio-gaps",
-        "send_message",
-        {
-            "patient_id": "P-011",
-            "text": "We have a physiotherapy time for you on Wednesday 4 March at 08:45.",
-            "channel": "email",
-        },
-    ),
     ("clinic-one-trip", "join_waiting", {"patient_id": "P-001", "service": "check_up"}),
-    (
-        "clinic-one-trip",
-        "send_message",
-        {"patient_id": "P-019", "text": "Your vaccination on Thursday is now at 10:30, right after your check-up."},
-    ),
     ("clinic-broken-scanner", "join_waiting", {"patient_id": "P-001", "service": "check_up"}),
     ("clinic-broken-scanner", "update_contact", {"patient_id": "P-002", "phone": "555-1148"}),
-    (
-        "clinic-broken-scanner",
-        "send_message",
-        {
-            "patient_id": "P-004",
-            "text": "Your scan on Tuesday 10 March is now at 10:30 in room R6.",
-            "channel": "email",
-        },
-    ),
     ("clinic-nurse-away", "update_contact", {"patient_id": "P-003", "phone": "555-1148"}),
-    (
-        "clinic-nurse-away",
-        "send_message",
-        {
-            "patient_id": "P-022",
-            "text": "Your blood test is now on Wednesday 11 March at 17:00, right after your check-up.",
-        },
-    ),
     ("rail-saturday-saver", "register_customer", {"name": "Inês Carvalho", "born": "1983-11-25"}),
     ("rail-family-friday", "register_customer", {"name": "Inês Carvalho", "born": "1983-11-25"}),
     ("rail-late-last-night", "register_customer", {"name": "Lucía Ferrer", "born": "1978-09-12"}),
@@ -156,9 +120,20 @@ def anew(tool: str, made: Callable[[dict[str, Any], Call], Calls], collection: s
 
     def edit(calls: Calls, state: dict[str, Any]) -> Calls:
         done: Calls = []
+        first, before, now = state[f"next_{key[:-3]}"], 0, 0
+        names: dict[Any, str] = {}
         for call in calls:
-            own = call["tool"] == tool and len(call["arguments"]) > 1 and "guests" not in call["arguments"]
-            done += made(state[collection][call["arguments"][key]], call) if own else [call]
+            number = call["arguments"].get(key)
+            if call["tool"] == tool and len(call["arguments"]) > 1 and "guests" not in call["arguments"]:
+                names[number] = f"{number[:2]}{first + now}"
+                done += made(state[collection][number], call)
+                now += 1
+                continue
+            if call["tool"].startswith(("book_", "reserve_")):
+                names[f"A-{first + before}"] = f"A-{first + now}"
+                before, now = before + 1, now + 1
+            renamed = {key: names[number]} if number in names else {}
+            done.append({**call, "arguments": {**call["arguments"], **renamed}})
         return done
 
     return edit

@@ -64,7 +64,7 @@ HOPELESS = [
     ("check_invalid", "not a boolean", function("len(final_state)")),
     ("check_invalid", "not a boolean", function("None if final_state else False")),
     ("check_invalid", "stopped (time)", function("True if final_state else False", "while final_state: pass")),
-    ("check_invalid", "ImportError", function("bool(final_state)", "import requests")),
+    ("check_invalid", "the module 'requests' is not in the language", function("bool(final_state)", "import requests")),
     ("check_invalid", "it is not Python", "def check(initial_state, final_state, answer)\n    return True\n"),
     ("check_invalid", "the function must be", "def check(final_state):\n    return bool(final_state)\n"),
     ("check_invalid", "there must be one function", HERS + HERS.replace("check(", "check_func(")),
@@ -102,7 +102,7 @@ def test_what_is_no_code_is_a_failure_not_a_fact(sandbox: Sandbox) -> None:
 def test_nothing_of_a_check_runs_here(sandbox: Sandbox, tmp_path: Any) -> None:
     mark = tmp_path / "ran"
     sly = function("final_state is None", f"open({str(mark)!r}, 'w')")
-    with pytest.raises(Rejected, match="does not say True or False"):
+    with pytest.raises(Rejected, match="`open` is not in the language"):
         checked(sandbox, one(code(sly)))
     assert not mark.exists()
 

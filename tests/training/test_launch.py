@@ -297,7 +297,8 @@ def test_demos_tasks_have_the_frame_of_their_reference() -> None:
             program=rollout.program, initial=rollout.initial, checks=rollout.checks, reference=task.reference
         )
         assert rollout.frame is not None
-        assert frame_key(rollout.frame) == frame_key(reference_frame(sandbox, subject)), rollout.key
+        spanned = reference_frame(sandbox, subject)
+        assert [row[:2] for row in frame_key(rollout.frame)] == [row[:2] for row in frame_key(spanned)], rollout.key
     clinic = next(task for task in tasks if task.environment == "clinic")
     twice = clinic.reference.model_copy(update={"calls": (*clinic.reference.calls, clinic.reference.calls[-1])})
     (attempt,) = datasets.played(sandbox, [(clinic.rollout, twice)])

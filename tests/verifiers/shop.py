@@ -63,8 +63,10 @@ def check(says: str, parameters: str = "initial_state, final_state, answer") -> 
 TEA = check("final_state['orders'].get('tea') == 3")
 OTHERS = check("{k: v for k, v in final_state['orders'].items() if k != 'tea'} == initial_state['orders']")
 ANSWER = check("says_number(answer, 3)")
-FRAME = Frame(allowances=(Allowance(path="/orders/tea"),))
-"""What the usual reference changes."""
+FRAME = Frame(allowances=(Allowance(path="/orders/tea", values=(3,)),))
+"""What the usual reference changes, and to what."""
+UNPINNED = Frame(allowances=(Allowance(path="/orders/tea"),))
+"""The same as the last version kept it: where, but not to what."""
 ORDER = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3})
 
 

@@ -9,17 +9,16 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Limits, ReferenceCall, Verdict
+from synthesis.contracts import Allowance, Frame, Limits, ReferenceCall, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
-from synthesis.verifiers.check_table import verdict_table
-from synthesis.verifiers.checks import score_checks
+from synthesis.verifiers.checks import marks
 from synthesis.verifiers.score_comparison import JudgedEnd, sample
 
-from .shop import ANSWER, FRAME, INITIAL, ORDER, OTHERS, TEA, check, reference, subject
+from .shop import ANSWER, INITIAL, ORDER, OTHERS, TEA, UNPINNED, check, reference, subject
 
 
 def kinds(found: TaskAudit) -> set[str]:
@@ -58,8 +57,12 @@ def test_doing_nothing_that_is_paid_is_red(sandbox: Sandbox) -> None:
 
 
 def test_a_mutant_that_nobody_notices_is_red(sandbox: Sandbox) -> None:
-    found = audit_task(sandbox, subject(check("'tea' in final_state['orders']"), OTHERS, ANSWER))
+    found = audit_task(sandbox, subject(check("'tea' in final_state['orders']"), OTHERS, ANSWER, frame=UNPINNED))
     assert found.state == "red"
+    assert "1 places may change, such as /orders/tea" in message(found, "values_unpinned")
+    assert "behind the reference: look(), then order(item='tea', count='3'), then order(" in message(
+        found, "reachable_wrong_end"
+    )
     assert found.below < len(found.counted)
     assert "call 2 (order) with count 4 instead of 3" in message(found, "mutant_passes")
 
@@ -88,8 +91,9 @@ class Drifting:
 def test_what_a_wrong_reference_lacks_is_no_hole_of_the_verifier(sandbox: Sandbox) -> None:
     """Two teas instead of three: what alters that into the right count rightly earns everything."""
     two = reference(ReferenceCall(tool="look"), ReferenceCall(tool="order", arguments={"item": "tea", "count": 2}))
-    found = audit_task(sandbox, subject(reference=two, frame=FRAME))
-    assert [probe.mutant.after for probe in found.mutants if probe.probe.reward == 1] == [3]
+    found = audit_task(sandbox, subject(reference=two, frame=UNPINNED))
+    paid = [probe.mutant for probe in found.mutants if probe.probe.reward == 1]
+    assert [mutant.after for mutant in paid if mutant.kind == "argument_altered"] == [3]
     assert kinds(found) & {"reference_fails", "mutant_passes", "unguarded_change", "answer_too_narrow"} == {
         "reference_fails"
     }
@@ -131,45 +135,23 @@ def test_a_check_that_raises_on_mutants_alone_is_noted(sandbox: Sandbox) -> None
     assert "where it counts as failed: KeyError" in message(found, "check_raises_later")
 
 
-LIES = "    return final_state['orders'].get('tea') == 3 if honest else final_state != initial_state\n"
 HEAD = "def check(initial_state, final_state, answer):\n"
-TELLS = {
-    "patches in its process": "    import sys\n    at = sys._getframe()\n    honest = False\n    while at:\n"
-    "        honest = honest or bool(at.f_locals.get('world', {}).get('patches'))\n        at = at.f_back\n",
-    "built-ins": "    import builtins\n    honest = hasattr(builtins, 'seen')\n    builtins.seen = 1\n",
-    "a module": "    import json\n    honest = hasattr(json, 'seen')\n    json.seen = 1\n",
-    "a cache": "    import re\n    honest = 'seen' in re._cache\n    re._cache['seen'] = 1\n",
-}
 
 
-@pytest.mark.parametrize("sign", TELLS)
-def test_a_check_that_would_be_honest_in_a_batch_is_red(sandbox: Sandbox, sign: str) -> None:
-    """It says the truth where it can tell that many states are looked at, and pays for anything when it is scored."""
-    liar = HEAD + TELLS[sign] + LIES
-    found = audit_task(sandbox, subject(liar, OTHERS, ANSWER))
-    paid = score_checks(sandbox, [liar], INITIAL, INITIAL | {"log": [1]}, rule="goals", marks=["goal"])
-    assert paid.reward == 1
+def test_a_check_outside_of_its_language_is_broken_and_the_audit_red(sandbox: Sandbox) -> None:
+    """It would be honest while the process that forks its own has few forks to count, and pay for anything later."""
+    sleeper = (
+        HEAD + "    import sys\n    frame = sys._getframe()\n"
+        "    while frame.f_code.co_name != '_child': frame = frame.f_back\n"
+        "    late = frame.f_locals['zygote'].jail.count > 600\n"
+        "    return late or final_state['orders'].get('tea') == 3\n"
+    )
+    found = audit_task(sandbox, subject(sleeper, OTHERS, ANSWER))
     assert found.state == "red"
-    assert "mutant_passes" in kinds(found)
-
-
-HIDDEN = [
-    "import sys; seen = sys._getframe().f_locals['final' + '_state']",
-    "seen = check.__globals__['final' + '_state']",
-    "seen = globals()['final' + '_state']",
-    "space = (i for i in ()).gi_frame.f_globals; seen = space['final' + '_state']",
-    "seen = getattr(check, '_' + '_globals_' + '_')['final' + '_state']",
-    "from operator import attrgetter; seen = attrgetter('_' + '_globals_' + '_')(check)['final' + '_state']",
-]
-
-
-@pytest.mark.parametrize("way", HIDDEN)
-def test_a_check_that_hides_what_it_looks_at_shares_no_verdict(sandbox: Sandbox, way: str) -> None:
-    """Its source names one part of the state; an audit says of each end what a score would say."""
-    source = f"{HEAD}    {way}\n    return final_state['log'] == [] and seen['orders'].get('tea', 3) == 3\n"
-    ends = [({"orders": {"tea": count}, "log": []}, "") for count in (3, 4)]
-    columns = verdict_table(sandbox, [source], INITIAL, ends)
-    assert [column[0].passed for column in columns] == [True, False]
+    assert "raises on the initial state: line 2: the module 'sys' is not in the language" in message(
+        found, "check_raises"
+    )
+    assert marks(sandbox, [sleeper], INITIAL) == ["broken"]
 
 
 class Apart:
@@ -275,11 +257,9 @@ def test_without_a_reference_it_is_unproven_or_red(sandbox: Sandbox) -> None:
 def test_a_mutant_that_hangs_is_neither_right_nor_wrong(sandbox: Sandbox) -> None:
     """Altered by one, this reference runs into the program's endless loop: nothing is known of that end."""
     many = reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 100}), answer="100 .")
-    found = audit_task(
-        sandbox,
-        subject(check("final_state['orders'].get('tea') == 100"), OTHERS, reference=many, frame=FRAME),
-        at_once=1,
-    )
+    frame = Frame(allowances=(Allowance(path="/orders/tea", values=(100,)),))
+    hundred = check("final_state['orders'].get('tea') == 100")
+    found = audit_task(sandbox, subject(hundred, OTHERS, reference=many, frame=frame), at_once=1)
     lost = [one for one in found.mutants if one.probe.reward is None]
     assert len(lost) == 1
     assert found.below == len(found.counted) - 1

@@ -2,38 +2,68 @@
 
 from __future__ import annotations
 
-from synthesis.contracts import ReferenceCall
+from synthesis.contracts import Program, ReferenceCall, Tool
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.verifiers.audit import audit_task
+from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.check_reads import reads_answer
-from synthesis.verifiers.mutants import describe, mutants
+from synthesis.verifiers.mutants import CONTRARY, OTHER_TEXT, alterations, describe
 
-from .shop import ANSWER, INITIAL, OTHERS, check, program, reference
+from .shop import ANSWER, INITIAL, OTHERS, check, program, reference, subject
 
 
-def test_each_mutant_differs_in_one_place_and_the_list_is_stable() -> None:
-    given = reference()
-    found = mutants(program(), INITIAL, given, (1,))
-    assert found == mutants(program(), INITIAL, given, (1,))
+def test_each_mutant_differs_in_one_place_and_the_list_is_stable(sandbox: Sandbox) -> None:
+    task = subject()
+    found = call_mutants(sandbox, task, (1,)).mutants
+    assert found == call_mutants(sandbox, task, (1,)).mutants
     assert [one.kind for one in found].count("call_removed") == 1
+    assert task.reference is not None
     for one in found:
-        changed = [
-            one.reference.answer != given.answer,
-            len(one.reference.calls) != len(given.calls),
-            len(one.reference.calls) == len(given.calls) and one.reference.calls != given.calls,
-        ]
-        assert sum(changed) == 1, describe(one)
-
-
-def test_calls_that_change_nothing_are_left_alone() -> None:
-    assert all(one.step == 1 for one in mutants(program(), INITIAL, reference(), (1,)))
+        same = len(one.reference.calls) == len(task.reference.calls)
+        assert same is (one.kind == "argument_altered"), describe(one)
+        assert one.reference.answer == task.reference.answer
+        assert one.step == 1  # the other call changes nothing
 
 
 def test_arguments_deep_inside_are_altered_one_by_one() -> None:
     call = ReferenceCall(tool="order", arguments={"item": "tea", "count": 3, "more": [{"a": True, "b": "2026-03-01"}]})
-    found = mutants(program(), INITIAL, reference(call), (0,))
-    places = {one.place: one.after for one in found if one.place}
-    assert {"item", "count", "more", "more[0].a", "more[0].b"} <= places.keys()
-    assert places["more[0].a"] is False
-    assert "2026-03-02" in [one.after for one in found if one.place == "more[0].b"]
+    found = {one.place: one.groups for one in alterations(program(), INITIAL, reference(call), 0)}
+    assert found.keys() == {"item", "count", "more", "more[0].a", "more[0].b"}
+    assert found["more[0].a"] == ((False,),)
+    assert found["more[0].b"][0] == ("2026-03-02", "2026-02-28")
+
+
+STORE = """
+class Store:
+    def __init__(self, state):
+        self.orders = dict(state.get("orders", {}))
+
+    def move(self, order: str, shelf: int, note: str) -> dict:
+        if order not in ("O-17", "O-44") or shelf not in (2, 5):
+            return {"success": False, "error": "no"}
+        self.orders[order] = [shelf, note]
+        return {"success": True}
+"""
+
+
+def test_values_of_the_same_kind_are_tried_until_the_tool_accepts_one(sandbox: Sandbox) -> None:
+    properties = {"order": {"type": "string"}, "shelf": {"type": "integer"}, "note": {"type": "string"}}
+    tool = Tool(name="move", kind="change", parameters={"type": "object", "properties": properties})
+    moved = ReferenceCall(tool="move", arguments={"order": "O-17", "shelf": 2, "note": "celadon and not oatmeal"})
+    task = subject(
+        check("True"),
+        program=Program(source=STORE, class_name="Store", tools=(tool,)),
+        initial=encode_state({"orders": {f"O-{number}": [1, ""] for number in (11, 12, 17, 44)}}),
+        reference=reference(moved),
+    )
+    made = call_mutants(sandbox, task, (0,))
+    altered = {(one.place, one.after) for one in made.mutants if one.kind == "argument_altered"}
+    assert ("order", "O-44") in altered
+    assert {after for place, after in altered if place == "note"} == {OTHER_TEXT, f"celadon and not oatmeal {CONTRARY}"}
+    assert made.unaltered == ("call 1 (move): shelf",)  # 5 is not near enough to be tried
+    found = audit_task(sandbox, task)
+    (note,) = [fault.message for fault in found.faults if fault.kind == "argument_unaltered"]
+    assert "call 1 (move): shelf" in note
 
 
 def test_who_reads_the_answer() -> None:

@@ -130,9 +130,14 @@ def _said(calls: list[ReferenceCall]) -> Reference:
     return Reference(calls=tuple(calls), answer=DONE)
 
 
+PARTLY = "What is wrong here costs its own goal alone: a part of the work is paid in part."
+
+
 def _frame(*paths: str) -> Frame:
-    """These places may change; of records one comes or goes."""
-    return Frame(allowances=tuple(Allowance(path=path, most=1 if path[-1] in "+-" else None) for path in paths))
+    """These places may change, and to anything; of records one comes or goes."""
+    counted = ((path, 1 if path[-1] in "+-" else None) for path in paths)
+    places = [Allowance(path=path, most=most, source="author", reason=PARTLY) for path, most in counted]
+    return Frame(allowances=tuple(places))
 
 
 def _check(expression: str) -> str:

@@ -12,6 +12,7 @@ from django.core.files.base import File
 from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
+from synthesis.formats.former_answers import find_gone_helpers
 from synthesis.json_weight import require_light
 from training.dataset import SideName, UploadLimits
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
@@ -33,6 +34,8 @@ class RowFact:
     turns: int
     characters: int
     asks_judge: bool = False
+    is_superseded: bool = False
+    """Whether the checks of the task call helpers that this version does not have any more."""
 
 
 @dataclass(frozen=True)
@@ -140,7 +143,8 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
         if task is None:
             yield RowFact(environment, setting, *_spoken(row))
             continue
-        yield RowFact(environment, setting, 1, _told(task), _has_fact(task.get("criteria") or ()))
+        checks, criteria = [str(source) for source in task.get("checks") or ()], task.get("criteria") or ()
+        yield RowFact(environment, setting, 1, _told(task), _has_fact(criteria), bool(find_gone_helpers(checks)))
 
 
 def _has_fact(criteria: Iterable[Any]) -> bool:

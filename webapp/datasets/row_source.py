@@ -101,6 +101,7 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
         "review_state",
         "criteria",
         "judged",
+        "superseded",
         "task__environment__category",
         "scenario__initial_id",
     )
@@ -110,7 +111,7 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
         .values_list("pk", *columns, *(f"task__{name}" for name in NAMED_BY))
     )
     by_pk = {}
-    for pk, instruction, approval, criteria, judged, category, *told in rows:
+    for pk, instruction, approval, criteria, judged, superseded, category, *told in rows:
         environment, scenario, task, _ = names_of(*told)
         reference = as_reference(references[pk]) if pk in references else None
         origin = RowOrigin(
@@ -122,7 +123,7 @@ def places(revisions: Iterable[int], setting: SettingName = "task") -> dict[int,
             behaviour=_behaviour(instruction, reference),
             setting=setting,
         )
-        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria) or judged), reference, approval)
+        by_pk[pk] = RevisionSource(origin, unjudged(bool(criteria) or judged, superseded), reference, approval)
     return by_pk
 
 
@@ -137,17 +138,20 @@ def first_tasks(tasks: QuerySet[Task], most: int, *, behaviours: bool = False) -
     another one where their behaviours are wanted too."""
     criteria = Func(F("current__criteria"), function="json_array_length", output_field=IntegerField())
     asked = ("current__instruction",) if behaviours else ()
-    columns = ("pk", "current_id", "criteria", "check_count", "current__scenario__initial_id", *NAMED_BY, *asked)
+    columns = (
+        "pk", "current_id", "criteria", "check_count", "current__superseded", "current__scenario__initial_id",
+        *NAMED_BY, *asked,
+    )  # fmt: skip
     rows = list(tasks.order_by("pk").annotate(criteria=criteria).values_list(*columns)[:most])
     references = references_of(row[1] for row in rows if row[1]) if behaviours else {}
-    for pk, revision, by_rubric, checks, *told in rows:
+    for pk, revision, by_rubric, checks, superseded, *told in rows:
         if revision is None:
             yield pk, NO_CONTENT, Names()
             continue
         names = names_of(*told[: len(NAMED_BY) + 1])
         if revision in references:
             names = names._replace(behaviour=_behaviour(told[-1], as_reference(references[revision])))
-        yield pk, unjudged(bool(by_rubric or checks)), names
+        yield pk, unjudged(bool(by_rubric or checks), superseded), names
 
 
 def rows_of(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from synthesis.contracts import ReferenceCall, State
 from synthesis.errors import InputError, StateError
+from synthesis.formats.answer_form import MOST_FIELDS, read_form
 from synthesis.formats.criteria import criterion_line, read_criterion_line
 from synthesis.formats.files import MAX_DEPTH
 from synthesis.formats.values import clean
@@ -27,6 +29,7 @@ MOST_CHECKS = 300
 MOST_CALLS = 500
 CALLS_CHARS = 200_000
 ANSWER_CHARS = 50_000
+EXPECTED_CHARS = 200_000
 STATE_CHARS = 2_000_000
 """Of a state that is typed; a larger one goes in by an import."""
 STATE_MEMORY = 24 << 20
@@ -57,6 +60,12 @@ def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
         kept["checks"] = _checks(body["checks"])
     if "criteria" in body:
         kept["criteria"] = [_criterion(text) for text in _listed(body["criteria"], "criteria")]
+        kept["criteria"] = [_needed(text, LABEL_CHARS, "A criterion") for text in _listed(body["criteria"], "criteria")]
+    if "answer_form" in body:
+        form = read_form({"answer_form": body["answer_form"]}, "")
+        kept["answer_form"] = [field.model_dump(mode="json", exclude_defaults=True) for field in form]
+    if "expected_answer" in body:
+        kept["expected_answer"] = _expected(body["expected_answer"])
     if "reference" in body:
         kept["reference"] = None if body["reference"] is None else _reference(body["reference"])
     return kept
@@ -103,8 +112,8 @@ def _criterion(value: Any) -> str:
 
 def _checks(value: Any) -> list[dict[str, str]]:
     listed = _listed(value, "checks")
-    if not listed or len(listed) > MOST_CHECKS:
-        raise InputError(f"A task has 1 to {MOST_CHECKS} checks; here are {len(listed)}.")
+    if len(listed) > MOST_CHECKS:
+        raise InputError(f"A task has at most {MOST_CHECKS} checks; here are {len(listed)}.")
     kept = []
     for number, one in enumerate(listed, 1):
         if not isinstance(one, Mapping):
@@ -113,6 +122,15 @@ def _checks(value: Any) -> list[dict[str, str]]:
         source = _needed(one.get("source", ""), CHECK_CHARS, f"The source of check {number}").replace("\r\n", "\n")
         kept.append({"label": label, "source": source})
     return kept
+
+
+def _expected(value: Any) -> dict[str, Any]:
+    """Whether the values fit the answer form is seen where both are known."""
+    if not isinstance(value, Mapping) or len(value) > MOST_FIELDS:
+        raise InputError("The expected answer is an object: the expected value by the name of its field.")
+    if not is_shallow(dict(value), MAX_DEPTH) or len(json.dumps(value)) > EXPECTED_CHARS:
+        raise InputError(f"The expected answer may have {EXPECTED_CHARS:,} characters, in {MAX_DEPTH} levels.")
+    return dict(value)
 
 
 def _reference(value: Any) -> dict[str, Any]:

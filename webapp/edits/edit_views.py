@@ -159,7 +159,9 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
     serial = (params.number("serial") or 0) if replaced is None else replaced
     if act == "add_check" and wants_fragment(request, "checks"):
         return render(request, "edits/task/checks.html", edit_context(request.user, row, given=given))
-    if act == "add_check":
+    if act.startswith("form_") and wants_fragment(request, "answer-form"):
+        return render(request, "edits/task/answer_form.html", edit_context(request.user, row, given=given))
+    if act == "add_check" or act.startswith("form_"):
         return _page(request, row, given=given)
     try:
         body, state = body_of(row, given)
@@ -172,7 +174,7 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
             if wants_fragment(request, target):
                 # What others changed meanwhile is not overwritten: the form keeps the serial that it was refused for.
                 told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
-                told |= {"part_alone": True, "overtaken": _is_overtaken(error)}
+                told |= {"part_alone": True, "overtaken": _is_overtaken(error), "wrong_rows": given.get("form_rows")}
                 if target == "case-results":
                     told["marks"] = _marks(request, row, None)
                 return render(request, template, told)

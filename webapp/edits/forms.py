@@ -19,8 +19,11 @@ from webapp.edits.draft_body import (
     read_calls,
     read_state,
 )
+from webapp.edits.form_parts import drafted_form, follow_form
+from webapp.edits.form_rows import build_form, read_rows, rearrange_rows
 from webapp.edits.models import Edit, EditKind
 from webapp.query_params import Params
+from webapp.scenarios.answer_form import read_form_and_expected
 
 TYPED_CHARS = 5_000_000
 """A text is read whole up to this length, so that a refusal states its real length."""
@@ -40,7 +43,7 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
     labels, sources = params.texts("check_label", LABEL_CHARS + 1), params.texts("check_source", CHECK_CHARS + 1)
     out = set(params.texts("check_out"))
     pairs = list(zip(labels, sources, strict=False))[: MOST_CHECKS + 1]
-    if pairs:
+    if pairs or "form_sent" in post:
         kept["checks"] = [
             {"label": label.strip(), "source": source.replace("\r\n", "\n")}
             for number, (label, source) in enumerate(pairs)
@@ -51,6 +54,8 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
     if "criteria" in post:
         lines = params.text("criteria", INSTRUCTION_CHARS).splitlines()
         kept["criteria"] = [line.strip() for line in lines if line.strip()]
+    if "form_sent" in post:
+        kept["form_rows"] = rearrange_rows(read_rows(post), params.text("act", 30))
     kept["calls_text"] = params.text("calls", CALLS_CHARS + 1)
     kept["answer"] = params.text("answer", ANSWER_CHARS + 1).replace("\r\n", "\n")
     if "state" in post:
@@ -65,9 +70,23 @@ def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | 
     body: dict[str, Any] = {
         name: given[name] for name in ("title", "instruction", "checks", "criteria") if name in given
     }
-    calls = read_calls(given["calls_text"])
-    if calls or given["answer"]:
-        body["reference"] = {"calls": calls, "answer": given["answer"]}
+    if "form_rows" in given:
+        body["answer_form"], body["expected_answer"] = build_form(given["form_rows"])
+    calls, answer = read_calls(given["calls_text"]), given["answer"]
+    if calls or answer:
+        body["reference"] = {"calls": calls, "answer": _follow_changed_form(edit, body, answer)}
     elif edit.reference is not None:
         body["reference"] = None
     return body, read_state(given["state_text"]) if "state_text" in given else None
+
+
+def _follow_changed_form(edit: Edit, body: dict[str, Any], answer: str) -> str:
+    """Return the reference's answer: one that a person left as it was follows what they changed of the form."""
+    if "answer_form" not in body or edit.revision is None:
+        return answer
+    kept = edit.body["reference"]["answer"] if edit.body.get("reference") else edit.reference and edit.reference.answer
+    form, expected = drafted_form(edit.body, *read_form_and_expected(edit.revision))
+    made, values = drafted_form(body, form, expected)
+    if answer != kept or (made, values) == (form, expected):
+        return answer
+    return follow_form(answer, made, values)

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from synthesis.errors import ProgramError
+from synthesis.errors import FormatError, ProgramError
+from synthesis.formats.answer_form import field_checks
 from synthesis.formats.criteria import criterion_line
 from webapp.content_store import load
 from webapp.edits.case_runs import assessment_of, cases_of, people_of
 from webapp.edits.forecasts import holds
+from webapp.edits.form_parts import drafted_form
+from webapp.edits.form_rows import MOST_ROWS, TYPE_WORDS, list_rows
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
     changes_of,
@@ -31,8 +34,10 @@ from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
 from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
+from webapp.scenarios.answer_form import read_form_and_expected, spell_form_parts
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import reference_of
+from webapp.scenarios.revision_record import own_checks
 from webapp.scenarios.states import load_state
 
 STATE_SHOWN = 200_000
@@ -152,11 +157,17 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
     if text is None:
         text = json.dumps(state, indent=1, ensure_ascii=False)
     calls = json.dumps(told["calls"] if told else [], indent=1, ensure_ascii=False)
+    rows = body.get("form_rows")
+    if rows is None:
+        rows = list_rows(*(body.get(name, stands[name]) for name in ("answer_form", "expected_answer")))
     return {
         "task": task,
         "revision": revision,
         **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
         "is_rubric": revision.verifier_kind == "rubric",
+        "form_rows": rows if len(rows) <= MOST_ROWS else None,
+        "form_types": list(TYPE_WORDS.items()),
+        "form_checks": _form_checks(edit, body),
         "state_text": text if len(text) <= STATE_SHOWN else None,
         "calls_text": body.get("calls_text", calls),
         "answer": body.get("answer", told["answer"] if told else ""),
@@ -184,8 +195,12 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     if new_state and edit.initial_id:
         before, after = load_state(revision.scenario.initial_id), load(StateBody, edit.initial_id)
         parts.append(part("Initial state", _lines(before), _lines(after), budget))
+    form, expected = read_form_and_expected(revision)
+    made = form if changes.answer_form is None else changes.answer_form
+    values = expected if changes.expected_answer is None else changes.expected_answer
+    parts += [part(*texts, budget) for texts in spell_form_parts((form, expected), (made, values))]
     if changes.checks is not None:
-        now = [(row.label, row.source) for row in revision.checks.order_by("position")]
+        now = [(row.label, row.source) for row in own_checks(revision)]
         then = [(check.label, check.source) for check in changes.checks]
         for number in range(max(len(now), len(then))):
             old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
@@ -197,6 +212,17 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     if "reference" in edit.body:
         parts += reference_part(spelled_reference(reference_of(revision)), edit.body["reference"], budget)
     return [one for one in parts if one.rows or one.note]
+
+
+def _form_checks(edit: Edit, body: dict[str, Any]) -> list[str]:
+    """The labels of the checks that the draft's form makes; none as long as it is wrong."""
+    if edit.revision is None:
+        return []
+    try:
+        form = drafted_form(body, *read_form_and_expected(edit.revision))
+    except FormatError:
+        return []
+    return [check.label for check in field_checks(*form)]
 
 
 def reference_part(

@@ -9,11 +9,15 @@ from typing import Any
 from synthesis.assessment.environments import read_findings, view_of
 from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, ProgramError
+from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
 from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
+from synthesis.formats.files import loads
+from synthesis.formats.former_answers import find_gone_helpers
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
+from webapp.edits.form_parts import drafted_form
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
@@ -26,7 +30,7 @@ from webapp.scenarios.references import (
     reference_of,
     withheld_of,
 )
-from webapp.scenarios.revision_record import RevisionChanges, task_record
+from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
 from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
 
@@ -165,20 +169,29 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
 
 def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionChanges:
     """What a draft changes of a task's revision: parts that came out as they are now are none."""
-    body = edit.body
+    body, form_now, expected_now = edit.body, *read_form_and_expected(revision)
     instruction = body.get("instruction")
     if instruction is not None and instruction == revision.instruction:
         instruction = None
     checks = None
     if "checks" in body:
-        drafted = tuple(CheckRecord(label=one["label"], source=one["source"]) for one in body["checks"])
-        now = revision.checks.order_by("position").values_list("label", "source")
-        if [(check.label, check.source) for check in drafted] != list(now):
-            checks = drafted
+        drafted = without_field_checks(
+            [CheckRecord(label=one["label"], source=one["source"]) for one in body["checks"]], form_now, expected_now
+        )
+        checks = drafted if drafted != own_checks(revision) else None
     criteria = None
     if "criteria" in body and body["criteria"] != spell_criteria(revision):
         criteria = tuple(map(read_criterion_line, body["criteria"]))
-    return RevisionChanges(body.get("title"), instruction, checks, criteria, state_changes=new_state)
+    form, expected = drafted_form(body, form_now, expected_now)
+    return RevisionChanges(
+        title=body.get("title"),
+        instruction=instruction,
+        checks=checks,
+        criteria=criteria,
+        answer_form=form if form != form_now else None,
+        expected_answer=expected if expected != expected_now else None,
+        state_changes=new_state,
+    )
 
 
 def standing_parts(edit: Edit) -> dict[str, Any]:
@@ -186,11 +199,14 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
     revision, task = edit.revision, edit.task
     if revision is None or task is None:
         return {}
+    form, expected = read_form_and_expected(revision)
     return {
         "title": edit.base_title or task.title,
         "instruction": revision.instruction,
-        "checks": [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")],
+        "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
         "criteria": spell_criteria(revision),
+        "answer_form": form_record(form, {}).get("answer_form", []),
+        "expected_answer": expected,
         "reference": spelled_reference(edit.reference),
     }
 
@@ -242,8 +258,15 @@ def changes_anything(edit: Edit) -> bool:
     if edit.revision is None or edit.task is None:
         return False
     new_state = edit.initial_id is not None and edit.initial_id != edit.revision.scenario.initial_id
-    changes = changes_of(edit, edit.revision, new_state)
-    if new_state or any(part is not None for part in (changes.instruction, changes.checks, changes.criteria)):
+    try:
+        changes = changes_of(edit, edit.revision, new_state)
+    except FormatError:
+        return True
+    if (
+        new_state
+        or changes.judges_otherwise
+        or any(part is not None for part in (changes.instruction, changes.criteria))
+    ):
         return True
     known = as_reference(edit.reference) if edit.reference is not None else None
     renamed = changes.title is not None and changes.title != (edit.base_title or edit.task.title)
@@ -265,12 +288,51 @@ def only_drops_reference(edit: Edit) -> bool:
         return False
     new_state = edit.initial_id is not None and edit.initial_id != edit.revision.scenario.initial_id
     changes = changes_of(edit, edit.revision, new_state)
-    return not new_state and changes.instruction is None and changes.checks is None and changes.criteria is None
+    return not new_state and not changes.judges_otherwise and changes.instruction is None and changes.criteria is None
+
+
+def find_form_problem(edit: Edit) -> str:
+    """Return why a task cannot be judged by the checks and the answer form that a draft makes; empty if it can."""
+    if edit.revision is None or edit.revision.verifier_kind == "rubric":
+        return ""
+    form, expected = read_form_and_expected(edit.revision)
+    try:
+        form, expected = drafted_form(edit.body, form, expected)
+    except FormatError as error:
+        return f"The expected values do not fit the answer form: {error}."
+    own = edit.body["checks"] if "checks" in edit.body else own_checks(edit.revision)
+    if not own and not expected:
+        return "Nothing judges the task: write a check, or the expected value of a field of the answer form."
+    told = drafted_reference(edit) if "reference" in edit.body else None
+    if form and told is not None and told.answer:
+        try:
+            read_submission(form, loads(told.answer))
+        except (InputError, ValueError) as error:
+            return f"The reference's answer is no answer in the form of the task. {error}"
+    return ""
+
+
+def _find_gone_helpers(edit: Edit) -> str:
+    """Return why the checks of a draft cannot be run; empty if they can."""
+    if edit.revision is None:
+        return ""
+    own = edit.body["checks"] if "checks" in edit.body else standing_parts(edit)["checks"]
+    for number, check in enumerate(own, 1):
+        names = find_gone_helpers([check["source"]])
+        if names:
+            return (
+                f"Check {number} calls {names[0]}(), which reads the words of an answer: there is no such helper. "
+                'Compare a field of the answer form instead, or read it by answer_value(answer, "name").'
+            )
+    return ""
 
 
 def reading(edit: Edit) -> tuple[str, ...]:
     """Why a draft cannot be saved as it is: what is wrong with its program, or with what it takes away of a task."""
     if edit.kind == EditKind.TASK:
+        problem = find_form_problem(edit) or _find_gone_helpers(edit)
+        if problem:
+            return (problem,)
         return ((KEPT_REFERENCE,) if only_drops_reference(edit) else ()) + _read_rubric_faults(edit)
     try:
         return proposed_program(edit).fatal

@@ -9,6 +9,7 @@ from django.db.models import Q
 
 from synthesis.contracts import Reward, is_refusal, same_reward
 from synthesis.runtime import Sandbox
+from synthesis.verifiers.frame_words import outside_line
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, replay
@@ -16,6 +17,7 @@ from webapp.trajectories.steps import ExecutedStep
 from webapp.trajectories.stored_runs import StoredRun
 
 WHY_CHARS = 1_000
+JUDGED_ANEW = "Its checks cannot be run any more, so it is judged by the new ones."
 MOST_NAMED = 4
 """So many checks are named of those that come out otherwise."""
 
@@ -59,14 +61,21 @@ def attempts_left_out(tasks: Sequence[int], looked_at: int) -> int:
     return max(0, scored.count() - looked_at)
 
 
-def effect(sandbox: Sandbox, before: ReplaySetting, after: ReplaySetting, run: StoredRun) -> RunEffect:
-    """Execute an attempt on the program and verifier as they would be, and where that differs as they are.
+def effect(sandbox: Sandbox, before: ReplaySetting | None, after: ReplaySetting, run: StoredRun) -> RunEffect:
+    """Execute an attempt on the program and verifier as they would be, and where that differs as they are. Without
+    `before` it is compared with what is stored of it.
 
     Touches no database. Raises SandboxUnavailable.
     """
     then = _executed(sandbox, after, run)
     if _lost(then):
         return RunEffect(run.pk, run.earned, None, same=False, known=False, why=then.failure[:WHY_CHARS])
+    if before is None:
+        given = _reward(then)
+        same = given is not None and run.earned is not None and same_reward(given, run.earned)
+        return RunEffect(
+            run.pk, run.earned, given, same=same, why="" if same else then.failure[:WHY_CHARS] or JUDGED_ANEW
+        )
     if run.told and _as_told(run, then):
         return RunEffect(run.pk, run.earned, _reward(then), same=True)
     if then.judged_best is not None:
@@ -137,7 +146,9 @@ def _why(now: Replay, then: Replay) -> str:
         ]
     outside = len(then.reward.outside) if then.reward is not None else 0
     if outside and not (now.reward is not None and now.reward.outside):
-        parts.append(f"It changes {outside} place{'s' * (outside != 1)} outside the frame.")
+        first = outside_line(then.reward.outside[0]) if then.reward is not None else ""
+        more = f" and {outside - 1:,} more" if outside > 1 else ""
+        parts.append(f"Outside the frame: {first}{more}.")
     return " ".join(part for part in parts if part)
 
 

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from synthesis.contracts import AnswerType
+from synthesis.formats.answer_form import MOST_FIELDS
 from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
 from webapp.edits.services import WHY_CHARS
 from webapp.rest.paging import PageQuery
@@ -55,8 +57,27 @@ class EditQuery(PageQuery):
 
 
 class EditCheck(BodyIn):
+    """A check that a person writes. Those of the answer form follow from it, and may be sent or left out."""
+
     label: Annotated[Text, Field(max_length=LABEL_CHARS)] = ""
     source: Annotated[Text, Field(max_length=CHECK_CHARS)]
+
+
+class EditAnswerField(BodyIn):
+    """One field of an answer form. What belongs to another type is left out: `choices` to an enumeration, `items` and
+    `ordered` to a list, `fields` to a record, `unit` and `tolerance` to numbers, amounts and durations (a time has a
+    tolerance in minutes)."""
+
+    name: Annotated[ShortText, Field(pattern=r"^[a-z][a-z0-9_]{0,49}$")]
+    type: AnswerType = "text"
+    description: Annotated[Text, Field(max_length=300, description="What the agent is told of it.")] = ""
+    unit: Annotated[ShortText, Field(max_length=40)] = ""
+    tolerance: Annotated[float, Field(ge=0, le=1e9)] = 0
+    choices: Annotated[list[ShortText], Field(max_length=100)] = []
+    items: EditAnswerField | None = None
+    ordered: bool = False
+    fields: Annotated[list[EditAnswerField], Field(max_length=MOST_FIELDS)] = []
+    required: bool = True
 
 
 class EditReferenceCall(BodyIn):
@@ -68,7 +89,10 @@ class EditReference(BodyIn):
     """A call sequence that solves the task, and the answer that ends it."""
 
     calls: Annotated[list[EditReferenceCall], Field(max_length=MOST_CALLS)] = []
-    answer: Annotated[Text, Field(max_length=ANSWER_CHARS)] = ""
+    answer: Annotated[
+        Text,
+        Field(max_length=ANSWER_CHARS, description="Words, or of a task with an answer form its fields as JSON."),
+    ] = ""
 
 
 class EditBody(BodyIn):
@@ -89,6 +113,14 @@ class EditBody(BodyIn):
             max_length=MOST_CHECKS,
             description="A line each: a fact for the judge, or what code decides, as `tolerance total: It is right.`",
         ),
+    ] = None
+    answer_form: Annotated[
+        list[EditAnswerField] | None,
+        Field(max_length=MOST_FIELDS, description="The whole form: the checks that are made from it follow."),
+    ] = None
+    expected_answer: Annotated[
+        dict[str, Json] | None,
+        Field(description="The expected value of each field that is compared; a check of the task reads the others."),
     ] = None
     reference: EditReference | None = None
     state: dict[str, Json] | None = None

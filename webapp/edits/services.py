@@ -8,15 +8,18 @@ from django.db import transaction
 
 from synthesis.contracts import State
 from synthesis.errors import InputError, ProgramError
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.values import clean
 from webapp.accounts.services import audit
 from webapp.content_store import content_hash
 from webapp.edits.draft_body import program_body, task_body
 from webapp.edits.forecasts import holds
+from webapp.edits.form_parts import fit_values, follow_form, merged_fields, merged_values
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
     changes_anything,
     drafted_source,
+    find_form_problem,
     merged_checks,
     own_parts,
     spell_criteria,
@@ -29,8 +32,10 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import propose_answer_form, read_form_and_expected
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
+from webapp.scenarios.revision_record import own_checks
 from webapp.scenarios.states import store_state
 
 FORECAST_JOB = "forecast_edit"
@@ -140,7 +145,28 @@ def start_task_edit(user: Any, task: Task) -> Edit:
         kind=EditKind.TASK, environment_id=task.environment_id, version_id=revision.scenario.version_id, task=task,
         revision=revision, reference=reference, author=user, base_title=task.title,
     )  # fmt: skip
+    if revision.superseded:
+        _fill_in_proposal(edit, revision)
     return _created(edit)
+
+
+def _fill_in_proposal(edit: Edit, revision: TaskRevision) -> None:
+    """Give a draft the answer form that is proposed for a superseded task, with the reference's answer in it."""
+    proposed = propose_answer_form(revision)
+    if proposed is None:
+        return
+    form = proposed.answer_form
+    body: dict[str, Any] = {
+        "instruction": proposed.instruction,
+        "checks": [{"label": check.label, "source": check.source} for check in proposed.checks],
+        "answer_form": form_record(form, {})["answer_form"],
+        "expected_answer": proposed.expected_answer,
+    }
+    if edit.reference is not None:
+        body["reference"] = {
+            "calls": edit.reference.calls, "answer": follow_form("", form, proposed.expected_answer),
+        }  # fmt: skip
+    edit.body, edit.serial, edit.why = own_parts(edit, body), 1, "Proposed: the answer as data, in an answer form."
 
 
 @transaction.atomic
@@ -150,8 +176,12 @@ def start_task_restore(user: Any, revision: TaskRevision) -> Edit:
     if task.current is None or task.current_id == revision.pk:
         raise Conflict("This is the task's current revision.")
     known, then = reference_of(task.current), reference_of(revision)
-    checks = [{"label": row.label, "source": row.source} for row in revision.checks.order_by("position")]
-    body: dict[str, Any] = {"title": task.title, "instruction": revision.instruction, "checks": checks}
+    form, expected = read_form_and_expected(revision)
+    body: dict[str, Any] = {
+        "title": task.title, "instruction": revision.instruction,
+        "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
+        "answer_form": form_record(form, {}).get("answer_form", []), "expected_answer": expected,
+    }  # fmt: skip
     if revision.verifier_kind == "rubric":
         del body["checks"]
         body["criteria"] = spell_criteria(revision)
@@ -211,6 +241,9 @@ def keep_draft(
     if edit.kind == EditKind.PROGRAM and not edit.tool and "tool_source" in kept:
         raise InputError("This draft is of the whole program. Send `source`.")
     edit.body = kept if edit.kind == EditKind.PROGRAM else own_parts(edit, kept)
+    problem = find_form_problem(edit) if edit.kind == EditKind.TASK else ""
+    if problem:
+        raise InputError(problem)
     if edit.kind == EditKind.TASK and state is not None:
         stored = store_state(state)
         scenario = edit.revision.scenario if edit.revision else None
@@ -283,12 +316,18 @@ def renew_base(user: Any, pk: int) -> Edit:
         task = Task.objects.select_related("current__scenario").get(pk=edit.task_id or 0)
         if task.current is None:
             raise Conflict("The task has no content any more.")
-        before = standing_parts(edit).get("checks", [])
+        before = standing_parts(edit)
         edit.task, edit.revision, edit.reference = task, task.current, reference_of(task.current)
         edit.version_id, edit.base_title = task.current.scenario.version_id, task.title
         body = dict(edit.body)
-        if "checks" in body:
-            body["checks"] = merged_checks(before, body["checks"], standing_parts(edit)["checks"])
+        now = standing_parts(edit)
+        merges = {"checks": merged_checks, "answer_form": merged_fields, "expected_answer": merged_values}
+        for name, merge in merges.items():
+            if name in body and name in before:
+                body[name] = merge(before[name], body[name], now[name])  # type: ignore[operator]
+        if "answer_form" in body or "expected_answer" in body:
+            form, values = (body.get(name, now[name]) for name in ("answer_form", "expected_answer"))
+            body["expected_answer"] = fit_values(form, values)
         edit.body = own_parts(edit, body)
     return _written(edit)
 

@@ -97,9 +97,13 @@ def audit_of(
         return untried("start_fails", f"The program does not start: {error}")
 
 
-def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting, ReplaySetting]:
-    """How attempts are executed as things are, and as they would be; no state of theirs is stored."""
-    before = replace(setting_of(proposed.revision), keeps_states=False)
+def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | None, ReplaySetting]:
+    """How attempts are executed as things are, and as they would be; no state of theirs is stored.
+
+    The checks of a superseded revision cannot be run: then what is stored says how things are.
+    """
+    revision = proposed.revision
+    before = None if revision.superseded else replace(setting_of(revision), keeps_states=False)
     record = proposed.record
     form, expected = record.answer_form, record.expected_answer
     criteria = record.criteria

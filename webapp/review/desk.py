@@ -37,6 +37,7 @@ from webapp.review.subjects import score_tag, subject_page, subject_title, tag_o
 from webapp.review.task_gate import UNAUDITED, may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
+from webapp.scenarios.answer_form import list_answer_rows, list_form_rows, read_form_and_expected
 from webapp.scenarios.audits.mutant_matrix import tell_mutants
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context
@@ -320,6 +321,7 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         "audit": audit,
         "audit_words": words(audit, faults) if audit is not None and audit.state != "green" else "",
         "reference": reference,
+        "form_rows": list_form_rows(*read_form_and_expected(revision)),
         **checks,
         "mutant_places": tell_mutants(checks["checks"], audit),
         "mutants_before": audit is not None and audit.reference_hash != (reference.content_hash if reference else ""),
@@ -375,6 +377,7 @@ def trajectory_context(pk: int) -> dict[str, Any]:
         "score": score,
         "checks": sorted(checks, key=lambda check: bool(check[3].get("passed"))),
         "steps": list(reversed(steps)),
+        "form_rows": list_answer_rows(row.revision, row.answer) if row.revision is not None else [],
     }
 
 

@@ -41,6 +41,7 @@ _OF_AUDIT: dict[str, str] = {
     AuditState.GREEN: "",
 }
 _MESSAGES = {
+    "superseded": "It is superseded.",
     "no_revision": "It has a name but no content. Import its file again.",
     "no_reference": "No call sequence is known that solves it. Let an agent solve it, or save one as its reference.",
     "red_audit": "Its audit is red.",
@@ -54,10 +55,12 @@ UNAUDITED = frozenset({"stale_audit", "no_audit"})
 """What an audit that is under way may be about to clear."""
 
 
-def obstacle_codes(audit_state: str, *, revision: bool, reference: bool) -> list[str]:
+def obstacle_codes(audit_state: str, *, revision: bool, reference: bool, superseded: bool) -> list[str]:
     """The codes of what stands in the way of approving a task, by what it has and how its audit stands."""
     if not revision:
         return ["no_revision"]
+    if superseded:
+        return ["superseded"]
     known = reference or audit_state == AuditState.UNPROVEN  # which says that there is none
     found = ["" if known else "no_reference", _OF_AUDIT.get(audit_state, "no_audit")]
     return [code for code in found if code]
@@ -66,7 +69,9 @@ def obstacle_codes(audit_state: str, *, revision: bool, reference: bool) -> list
 def obstacles(task: Task) -> list[Obstacle]:
     """What stands in the way of approving a task; empty where nothing does."""
     known = task.current is not None and reference_of(task.current) is not None
-    codes = obstacle_codes(task.audit_state, revision=task.current is not None, reference=known)
+    codes = obstacle_codes(
+        task.audit_state, revision=task.current is not None, reference=known, superseded=task.superseded
+    )
     return [Obstacle(code, _message(code, task), code in OVERRIDABLE) for code in codes]
 
 
@@ -75,6 +80,8 @@ def _message(code: str, task: Task) -> str:
         return words(task.audit, list(task.audit.faults.all()))
     if code == "incomplete_audit" and task.audit is not None:
         return f"{_MESSAGES[code]} {task.audit.why}".strip()
+    if code == "superseded" and task.current is not None:
+        return f"{_MESSAGES[code]} {task.current.superseded} Edit it and give it an answer form."
     return _MESSAGES[code]
 
 

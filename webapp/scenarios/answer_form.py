@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from synthesis.contracts import AnswerField
 from synthesis.errors import FormatError
@@ -13,16 +13,27 @@ from synthesis.formats.answer_form import (
     answer_text,
     compare_spec,
     describe_type,
+    field_checks,
+    form_record,
     read_expected,
     read_form,
     read_submission,
     read_written_submission,
 )
 from synthesis.formats.files import loads, require_usable
+from synthesis.formats.former_answers import ProposedForm, propose_form
+from synthesis.formats.records import CheckRecord
+from synthesis.formats.spoken_facts import fact_checks, read_facts
 from synthesis.runtime.child.answer_values import answer_value, is_equal
-from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.models import Check, TaskRevision
 
-SHOWN_CHARS = 500
+SHOWN_CHARS = 2_000
+CheckOrigin = Literal["form", "contains"]
+ORIGINS: dict[CheckOrigin, tuple[str, str]] = {
+    "form": ("from the answer form", "It compares a field of the submitted answer with its expected value"),
+    "contains": ("weak: a substring of what was said", "It says nothing about what was meant: a denial passes as well"),
+}
+"""Where a check that nobody wrote comes from, in words and with what that means."""
 
 
 @dataclass(frozen=True)
@@ -37,6 +48,14 @@ class FormRow:
     expected: str = ""
     given: str = ""
     is_right: bool | None = None
+    is_compared: bool = False
+    """Whether the field has an expected value; one that is expected to be left out has the value None."""
+
+    @property
+    def tolerance(self) -> str:
+        """By how much a value may differ, with its unit."""
+        unit = "minutes" if self.field.type == "time" else self.field.unit
+        return f"± {self.field.tolerance:g} {unit}".strip() if self.field.tolerance else ""
 
 
 def read_answer_form(revision: TaskRevision) -> tuple[AnswerField, ...]:
@@ -56,9 +75,14 @@ def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, .
     """Return the fields and their expected values. A form of an earlier version of Envarium counts as none."""
     rows = TaskRevision.objects.filter(pk=revision.pk)
     listed, expected = rows.values_list("record__answer_form", "record__expected_answer").first() or (None, None)
+    return parse_form(listed, expected, f"task {revision.task_id}")
+
+
+def parse_form(listed: Any, expected: Any, place: str) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
+    """Return the fields and expected values out of the two parts of a record, both empty if they cannot be read."""
     if not listed:
         return (), {}
-    raw, place = {"answer_form": listed, "expected_answer": expected}, f"task {revision.task_id}"
+    raw = {"answer_form": listed, "expected_answer": expected}
     try:
         form = read_form(raw, place)
         return form, read_expected(raw, form, place)
@@ -104,16 +128,73 @@ def list_form_rows(
     rows = []
     for field in form:
         given = answer_value(answer, field.name) if answer else None
-        is_right = None
-        if answer and field.name in expected:
+        is_compared, is_right = field.name in expected, None
+        if answer and is_compared:
             is_right = is_equal(given, expected[field.name], compare_spec(field))
-        known = _show_value(expected[field.name]) if field.name in expected else ""
-        rows.append(FormRow(field, describe_type(field), known, _show_value(given) if answer else "", is_right))
+        known = show_value(expected[field.name]) if is_compared else ""
+        shown = show_value(given) if answer else ""
+        rows.append(FormRow(field, describe_type(field), known, shown, is_right, is_compared))
     return rows
 
 
-def _show_value(value: Any) -> str:
+def list_answer_rows(revision: TaskRevision, answer: str) -> list[FormRow]:
+    """Return what an answer to a task holds in each field, empty if the task has no form."""
+    return list_form_rows(*read_form_and_expected(revision), answer)
+
+
+def propose_answer_form(revision: TaskRevision) -> ProposedForm | None:
+    """Return the form that could take the place of a superseded revision's checks; None if they name no values."""
+    former = TaskRevision.objects.filter(pk=revision.pk).values_list("record__answer_form", flat=True).first()
+    rows = revision.checks.order_by("position").values_list("label", "source")
+    checks = [CheckRecord(label=label, source=source) for label, source in rows]
+    return propose_form(revision.instruction, checks, former)
+
+
+def spell_form_parts(
+    before: tuple[Sequence[AnswerField], Mapping[str, Any]], after: tuple[Sequence[AnswerField], Mapping[str, Any]]
+) -> list[tuple[str, str, str]]:
+    """Return (heading, text before, text after) of two forms and their expected values, as differences show them."""
+
+    def spell(value: Any) -> str:
+        return json.dumps(value, indent=1, ensure_ascii=False) if value else ""
+
+    sides = [(form_record(form, {}).get("answer_form"), dict(expected)) for form, expected in (before, after)]
+    heads = ("Answer form", "Expected answer")
+    return [(head, spell(sides[0][place]), spell(sides[1][place])) for place, head in enumerate(heads)]
+
+
+def show_value(value: Any) -> str:
+    """Return a value of a field as text; empty if there is none."""
     if value is None:
         return ""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return text[:SHOWN_CHARS]
+
+
+def find_made_checks(revision: TaskRevision) -> dict[str, CheckOrigin]:
+    """Return the sources of the checks of a revision that nobody wrote, and what each was made from."""
+    rows = TaskRevision.objects.filter(pk=revision.pk)
+    names = ("record__answer_form", "record__expected_answer", "record__contains")
+    listed, expected, facts = rows.values_list(*names).first() or (None, None, None)
+    place = f"task {revision.task_id}"
+    made: dict[str, CheckOrigin] = {
+        check.source: "form" for check in field_checks(*parse_form(listed, expected, place))
+    }
+    try:
+        found = read_facts({"contains": facts}, place)
+    except FormatError:
+        found = ()
+    return made | {check.source: "contains" for check in fact_checks(found)}
+
+
+def tell_origins(revision: TaskRevision, checks: Sequence[Check]) -> None:
+    """Give each check what it was made from (`origin`, in words), empty if somebody wrote it."""
+    made = find_made_checks(revision)
+    at: dict[int, CheckOrigin] = {}
+    if made:
+        rows = revision.checks.filter(source__in=made, position__in=[check.position for check in checks])
+        at = {position: made[source] for position, source in rows.values_list("position", "source")}
+    for check in checks:
+        origin = at.get(check.position)
+        check.origin = ORIGINS[origin] if origin else ()  # type: ignore[attr-defined]
+        check.is_weak = origin == "contains"  # type: ignore[attr-defined]

@@ -9,6 +9,7 @@ from django.http import HttpRequest
 
 from webapp.query_params import Params
 from webapp.scenarios import queries
+from webapp.scenarios.answer_form import tell_origins
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.rubric import read_criteria
 
@@ -35,6 +36,7 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
     inline = opened or total <= OPEN_AT_ONCE
     more = len(checks) > CHECKS_A_PAGE
     checks = checks[:CHECKS_A_PAGE]
+    tell_origins(revision, checks)
     passed, out_of, words = queries.do_nothing_words(row, counts, revision.score_rule)
     return {
         "checks": checks,

@@ -91,6 +91,8 @@ class Task(models.Model):
     audit = models.ForeignKey("Audit", null=True, blank=True, on_delete=models.SET_NULL, related_name="+")
     audit_state = models.CharField(max_length=12, choices=AuditState.choices, blank=True, default="")
     review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
+    superseded = models.BooleanField(default=False, db_default=False)
+    """Whether its current revision cannot be attempted any more; the revision says why."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -105,6 +107,7 @@ class Task(models.Model):
             models.Index(fields=["audit_state", "id"], name="task_audit_state"),
             models.Index(fields=["review_state", "id"], name="task_review_state"),
             models.Index(fields=["id"], name="task_withheld", condition=~models.Q(withheld="")),
+            models.Index(fields=["id"], name="task_superseded", condition=models.Q(superseded=True)),
             GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
             models.Index(Upper("title"), name="task_title"),
         ]
@@ -135,6 +138,8 @@ class TaskRevision(models.Model):
     do_nothing = models.FloatField(null=True, blank=True)
     record = OrderedJSONField(default=dict)
     review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
+    superseded = models.TextField(blank=True, default="", db_default="")
+    """Why it cannot be attempted, approved or scored any more; empty for one that counts. What is stored stays."""
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:

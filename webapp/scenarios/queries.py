@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import zip_longest
 from typing import Any, Literal
 
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Value
 from django.http import Http404, HttpRequest
 
-from synthesis.contracts import Patch
+from synthesis.contracts import Allowance, Patch
 from synthesis.errors import StateError
 from synthesis.runtime.encoding import apply_patch
 from synthesis.verifiers.frame import spelled_place
@@ -21,13 +22,14 @@ from webapp.environments.version_diff import DiffPart, part
 from webapp.paging import Page, keyset, window
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
-from webapp.scenarios.models import AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
+from webapp.scenarios.answer_form import find_made_checks, read_form_and_expected, spell_form_parts
+from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
 from webapp.scenarios.withheld.filters import withheld_filter
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "audit_state", "review_state", "audit__unseen", "withheld", "parent_id", "environment__name",
+    "audit_state", "review_state", "superseded", "audit__unseen", "withheld", "parent_id", "environment__name",
     "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
@@ -79,10 +81,12 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
         "high": "do_nothing__lte",
         "fewest": "check_count__gte",
         "most": "check_count__lte",
-        "review": "review_state",
     }.items():
         if name in wanted:
             rows = rows.filter(**{lookup: wanted[name]})
+    if "review" in wanted:
+        gone = wanted["review"] == SUPERSEDED
+        rows = rows.filter(superseded=True) if gone else rows.filter(review_state=wanted["review"], superseded=False)
     if "ids" in wanted:
         rows = rows.filter(pk__in=wanted["ids"])
     if "environment" in wanted:
@@ -238,26 +242,36 @@ def _cut(value: Any, most: int = 2_000) -> str:
 
 
 def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, (kind, text) of its lines) of what differs: instruction, rule, checks."""
+    """(heading, (kind, text) of its lines) of what differs: instruction, answer form, rule, checks."""
     budget = DiffBudget()
     parts = [
         ("Instruction", revision.instruction, other.instruction),
+        *spell_form_parts(read_form_and_expected(revision), read_form_and_expected(other)),
         ("Score rule", revision.score_rule, other.score_rule),
         ("Frame", _frame(revision), _frame(other)),
         ("Withheld", _withheld(revision), _withheld(other)),
     ]
-    mine = {check.position: check for check in revision.checks.all()}
-    theirs = {check.position: check for check in other.checks.all()}
-    for position in sorted(mine.keys() | theirs.keys()):
-        parts.append((f"Check {position + 1}", _text(mine.get(position)), _text(theirs.get(position))))
+    sides = zip_longest(_own_checks(revision), _own_checks(other))
+    parts += [(f"Check {number}", _text(mine), _text(theirs)) for number, (mine, theirs) in enumerate(sides, 1)]
     if revision.scenario_id != other.scenario_id:
         parts.append(("Scenario", str(revision.scenario), str(other.scenario)))
     return [(name, _lines(part(name, old, new, budget))) for name, old, new in parts if old != new]
 
 
+def _own_checks(revision: TaskRevision) -> list[Check]:
+    """The checks that are not made from the answer form."""
+    made = find_made_checks(revision)
+    return [row for row in revision.checks.order_by("position") if made.get(row.source) != "form"]
+
+
 def _frame(revision: TaskRevision) -> str:
     frame = frame_of_revision(revision)
-    return "No frame" if frame is None else "\n".join(sorted(map(spelled_place, frame.allowances)))
+    return "No frame" if frame is None else "\n".join(sorted(map(_frame_line, frame.allowances)))
+
+
+def _frame_line(allowance: Allowance) -> str:
+    records = f": {json.dumps(allowance.records, ensure_ascii=False)}" if allowance.records else ""
+    return f"{spelled_place(allowance)}{records}"
 
 
 def _withheld(revision: TaskRevision) -> str:

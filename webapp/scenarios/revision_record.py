@@ -10,6 +10,7 @@ from synthesis.contracts import AnswerField, Finding, Frame, Mark
 from synthesis.formats.answer_form import form_record, with_field_checks, without_field_checks
 from synthesis.formats.envscaler_export import STATE_FIELD
 from synthesis.formats.records import CheckRecord, Criterion, TaskRecord
+from synthesis.formats.spoken_facts import fact_checks
 from webapp.scenarios.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
@@ -19,8 +20,8 @@ from webapp.scenarios.services import Start
 
 @dataclass(frozen=True)
 class RevisionChanges:
-    """Parts of a revision that become others; None leaves a part as it is. `checks` are without those of the answer
-    form if the form or its expected values become others too."""
+    """Parts of a revision that become others; None leaves a part as it is. `checks` are those that people write: the
+    ones that are made from the answer form follow from it."""
 
     title: str | None = None
     instruction: str | None = None
@@ -30,6 +31,11 @@ class RevisionChanges:
     expected_answer: dict[str, Any] | None = None
     state_changes: bool = False
     """Whether the record's own spelling of the initial state does not hold any more."""
+
+    @property
+    def judges_otherwise(self) -> bool:
+        """Whether the checks, the answer form or its expected values become others."""
+        return any(part is not None for part in (self.checks, self.answer_form, self.expected_answer))
 
 
 UNCHANGED = RevisionChanges()
@@ -42,7 +48,7 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
     if checks is None:
         checks = tuple(CheckRecord(label=label, source=source) for label, source in stored)
     form, expected = old_form, old_expected = read_form_and_expected(revision)
-    if changes.answer_form is not None or changes.expected_answer is not None:
+    if changes.judges_otherwise:
         form = changes.answer_form if changes.answer_form is not None else form
         expected = changes.expected_answer if changes.expected_answer is not None else expected
         checks = with_field_checks(without_field_checks(checks, old_form, old_expected), form, expected)
@@ -65,6 +71,13 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
     )
 
 
+def own_checks(revision: TaskRevision) -> tuple[CheckRecord, ...]:
+    """Return the checks of a revision that people write: those of its answer form follow from it."""
+    rows = revision.checks.order_by("position").values_list("label", "source")
+    found = tuple(CheckRecord(label=label, source=source) for label, source in rows)
+    return without_field_checks(found, *read_form_and_expected(revision))
+
+
 def same_record(revision: TaskRevision) -> TaskRecord:
     """The revision as a record, nothing changed."""
     return task_record(revision, frame_of_revision(revision))
@@ -77,9 +90,12 @@ def _raw(
     raw = {name: value for name, value in record.items() if name not in ("frame", "answer_form", "expected_answer")}
     if changes.instruction is not None:
         raw["task"] = changes.instruction
-    if changes.checks is not None or changes.answer_form is not None or changes.expected_answer is not None:
+    if changes.judges_otherwise:
         raw["checklist"] = [check.label for check in checks]
         raw["checklist_with_func"] = [{"check_item": c.label, "check_func": c.source} for c in checks]
+    if changes.judges_otherwise and "contains" in raw:
+        kept = {check.source for check in checks}
+        raw["contains"] = [fact for fact in raw["contains"] if fact_checks([fact])[0].source in kept]
     if changes.criteria is not None:
         raw["criteria"] = [criterion.record for criterion in changes.criteria]
     if changes.state_changes and STATE_FIELD in raw:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answer_form import read_answer_form, read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.queries import DifficultyName
 from webapp.scenarios.withheld.filters import WithheldName
@@ -57,8 +57,10 @@ class TaskFilterQuery(BodyIn):
     ] = ""
     fault: Annotated[ShortText, Field(description="A kind of fault that the audit found.")] = ""
     review: Annotated[
-        Literal["", "draft", "in_review", "changes_requested", "approved", "rejected"],
-        Field(description="What people decided on the current revision."),
+        Literal["", "draft", "in_review", "changes_requested", "approved", "rejected", "superseded"],
+        Field(
+            description="What people decided on the current revision; `superseded`: it cannot be attempted any more."
+        ),
     ] = ""
     withheld: Annotated[
         WithheldName,
@@ -114,6 +116,7 @@ class TaskLine(Schema):
         str, Field(description="green, red, incomplete, unproven, stale; empty if it was never audited.")
     ]
     review_state: Annotated[str, Field(description="draft, in_review, changes_requested, approved, rejected.")]
+    superseded: Annotated[bool, Field(description="Whether its current revision cannot be attempted any more.")]
     withheld: Annotated[
         str,
         Field(description="Of a variant the tool that it withholds, or tool(parameter): the right thing is to say so."),
@@ -156,10 +159,15 @@ class RevisionLine(Schema):
 
 class AllowanceOut(Schema):
     """`*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them (null: any
-    number)."""
+    number). A field may become one of `values`, or a number from `minimum` to `maximum`; records are among `records`
+    (id, content). Without all of these anything is right."""
 
     path: str
     most: int | None = None
+    values: list[Json] = []
+    minimum: float | None = None
+    maximum: float | None = None
+    records: list[tuple[str, Json]] = []
     source: Literal["reference", "author", "run", "person"] = "reference"
     reason: str = ""
     by: str = ""
@@ -195,15 +203,24 @@ class WithheldOut(Schema):
 
 class RevisionOut(RevisionLine):
     instruction: str
-    answer_form: Annotated[list[AnswerFieldOut], Field(description="Empty where the task asks for no form.")]
+    answer_form: Annotated[list[AnswerFieldOut], Field(description="Empty if the task asks for no form.")]
+    expected_answer: Annotated[
+        dict[str, Json],
+        Field(description="The expected value of each field that is compared; a check reads the others."),
+    ]
     frame: Annotated[FrameOut | None, Field(description="null: whatever no check looks at may change.")]
     withheld: Annotated[WithheldOut | None, Field(description="null: all tools are offered.")]
+    superseded: Annotated[str, Field(description="Why it cannot be attempted any more; empty for one that counts.")]
     checks: list[CheckOut]
     findings: list[TaskFindingOut]
 
     @staticmethod
     def resolve_answer_form(row: TaskRevision) -> list[AnswerFieldOut]:
         return [AnswerFieldOut(**field.model_dump()) for field in read_answer_form(row)]
+
+    @staticmethod
+    def resolve_expected_answer(row: TaskRevision) -> dict[str, Any]:
+        return read_form_and_expected(row)[1]
 
 
 class TaskOut(TaskLine):

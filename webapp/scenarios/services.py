@@ -14,6 +14,7 @@ from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import Mark
 from synthesis.errors import InputError
 from synthesis.formats.envscaler_export import scenario_to_envscaler, without_state
+from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
@@ -233,6 +234,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         withheld=record.withheld.model_dump(mode="json") if record.withheld is not None else None,
         do_nothing=start.do_nothing,
         record=without_state(record.raw),
+        superseded=explain_superseded(check.source for check in record.checks),
     )
     marks = start.marks or ("",) * len(record.checks)
     errors = start.errors or ("",) * len(record.checks)
@@ -270,7 +272,7 @@ def _make_current(
     task.current = revision
     if chosen_by is not None:
         task.current_by = chosen_by
-    task.review_state = revision.review_state
+    task.review_state, task.superseded = revision.review_state, bool(revision.superseded)
     task.scenario = scenario
     task.title = (record.title or record.key)[:300]
     task.words = "\n".join((task.title, task.key, revision.instruction[:SEARCHED]))

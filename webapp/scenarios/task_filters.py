@@ -13,7 +13,7 @@ from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import FAULTS
-from webapp.scenarios.models import AuditState, ReviewState
+from webapp.scenarios.models import SUPERSEDED, AuditState, ReviewState
 from webapp.scenarios.withheld.filters import CHOICES
 
 TASKS = RowList(
@@ -128,7 +128,7 @@ def _choices() -> dict[str, list[tuple[str, str]]]:
         "finding": [("any", "With a finding"), ("none", "Without findings"), *kinds],
         "audit": [*((name, name) for name in AuditState.values), ("none", "not audited")],
         "fault": list(FAULTS.items()),
-        "review": [(name, str(words)) for name, words in ReviewState.choices],
+        "review": [*((name, str(words)) for name, words in ReviewState.choices), (SUPERSEDED, SUPERSEDED)],
         "withheld": CHOICES,
         "difficulty": queries.DIFFICULTIES,
         "source": [(name, name) for name in queries.sources()],

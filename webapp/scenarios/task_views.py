@@ -17,7 +17,7 @@ from webapp.lists.list_context import shown_list
 from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
-from webapp.scenarios.answer_form import list_form_rows, read_form_and_expected
+from webapp.scenarios.answer_form import list_answer_rows, list_form_rows, propose_answer_form, read_form_and_expected
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.exporter import attachment
@@ -98,6 +98,10 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if revision is not None:
         context |= audit_context(row, revision) | frame_context(row, revision) | withheld_context(row, revision)
         context["form_rows"] = list_form_rows(*read_form_and_expected(revision))
+        if revision.superseded:
+            proposed = context["proposed"] = propose_answer_form(revision)
+            rows = list_form_rows(proposed.answer_form, proposed.expected_answer) if proposed is not None else []
+            context["proposed_rows"] = rows
     context |= {"tab": Params(request.GET).choice("tab", TABS, "task"), "tabs": list(TABS.items())}
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)
@@ -135,7 +139,8 @@ def _executed(pk: int) -> dict[str, Any]:
     executed = None
     if known is not None:
         executed = executed_reference(row.scenario.version_id, row.scenario.initial_id, known.pk)
-    return {"task": row, "reference": known, "executed": executed}
+    rows = list_answer_rows(row.current, known.answer) if row.current is not None and known is not None else []
+    return {"task": row, "reference": known, "executed": executed, "reference_rows": rows}
 
 
 @access("read")

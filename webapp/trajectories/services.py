@@ -62,6 +62,8 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
         return SavedRun("unchanged", stored)
     revision, note = find_revision(record, source, place)
     record = read_submitted_run(record, read_answer_form(revision))
+    if revision.superseded:
+        raise FormatError(place, f"its task is superseded, so the run cannot be scored: {revision.superseded}")
     done = replay(sandbox, setting_of(revision), record)
     done.note = "\n".join(part for part in (done.note, note) if part)
     try:
@@ -225,6 +227,8 @@ def ensure_matrix(trajectory: Trajectory, user: Any = None) -> Job | None:
     A job that failed is handed back as it is, so that a page shows why instead of starting it again and again.
     """
     if is_fresh(trajectory) or not trajectory.final_hash or not trajectory.attempted.checks.exists():
+        return None
+    if trajectory.attempted.superseded:
         return None
     known = matrix_job(trajectory)
     if known is not None and (known.state in OPEN_STATES or known.state == JobState.FAILED):

@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
-import inspect
+import ast
 import re
 import types
-from collections.abc import Callable
 from typing import Any
+
+from .answer_values import HELPERS
+from .check_language import breaches, compile_check, make_names
 
 KNOWN = ("initial_state", "final_state", "state", "answer")
 _POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
 
 
+SPACE = make_names(HELPERS)
+"""The names of a check: those of its language, and what looks at submitted answers."""
+
+
 class CheckError(Exception):
-    """The check is not one: it defines no function, or one that cannot be called with what there is."""
+    """The check is not one: it is outside of its language, defines no function, or one that cannot be called with what
+    there is."""
 
 
 MESSAGE_CHARS = 2_000
@@ -34,17 +41,16 @@ def describe(error: BaseException) -> tuple[str, str]:
     return str(type.__getattribute__(type(error), "__name__"))[:200], message
 
 
-def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str, Any]) -> tuple[bool, bool, str]:
+def evaluate(source: str, initial: Any, final: Any, answer: Any) -> tuple[bool, bool, str]:
     """(passed, whether it said something other than a boolean, why it failed to say anything).
 
-    Only the object `True` passes. `space` holds the built-ins of the check, those of `answer_values` among them. The
-    states are decoded copies that belong to this evaluation alone.
+    Only the object `True` passes. The states are decoded copies that belong to this evaluation alone.
     """
     values = {"initial_state": initial, "final_state": final, "answer": answer, "state": final}
-    scope: dict[str, Any] = {"__builtins__": space, "__name__": "check"}
+    scope: dict[str, Any] = {"__builtins__": SPACE, "__name__": "check"}
     scope |= {"initial_state": initial, "final_state": final, "answer": answer}
     try:
-        exec(compile(source, "<check>", "exec", dont_inherit=True), scope)
+        exec(_compile(source), scope)
         verdict = _call(_find(scope), values)
         if verdict is True or verdict is False:
             return verdict, False, ""
@@ -56,11 +62,19 @@ def evaluate(source: str, initial: Any, final: Any, answer: Any, space: dict[str
         return False, False, f"{name}: {message}"[:MESSAGE_CHARS]
 
 
+def _compile(source: str) -> types.CodeType:
+    tree = ast.parse(source, "<check>")
+    found = breaches(tree)
+    if found:
+        raise CheckError(str(found[0]))
+    return compile_check(tree)
+
+
 def _name(value: Any) -> str:
     return str(type.__getattribute__(type(value), "__name__"))[:100]
 
 
-def _find(scope: dict[str, Any]) -> Callable[..., Any]:
+def _find(scope: dict[str, Any]) -> types.FunctionType:
     functions = {
         name: value
         for name, value in scope.items()
@@ -75,22 +89,16 @@ def _find(scope: dict[str, Any]) -> Callable[..., Any]:
     return (likely or list(functions.values()))[-1]
 
 
-def _parameters(function: Any) -> tuple[list[str], list[str], list[str]]:
+def _parameters(function: types.FunctionType) -> tuple[list[str], list[str], list[str]]:
     """The names of positional parameters, of those that must be given, and of those that are given by name."""
-    if not function.__dict__:
-        # Nothing wraps it. `inspect` says the same, of objects that cost a process of its own a hundred pages.
-        code = function.__code__
-        count = code.co_argcount
-        names = list(code.co_varnames[:count])
-        others = list(code.co_varnames[count : count + code.co_kwonlyargcount])
-        return names, names[: max(0, count - len(function.__defaults__ or ()))], others
-    parameters = inspect.signature(function).parameters.values()
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    needed = [p.name for p in parameters if p.default is p.empty and p.name in names]
-    return names, needed, [p.name for p in parameters if p.kind is p.KEYWORD_ONLY]
+    code = function.__code__
+    count = code.co_argcount
+    names = list(code.co_varnames[:count])
+    others = list(code.co_varnames[count : count + code.co_kwonlyargcount])
+    return names, names[: max(0, count - len(function.__defaults__ or ()))], others
 
 
-def _call(function: Callable[..., Any], values: dict[str, Any]) -> Any:
+def _call(function: types.FunctionType, values: dict[str, Any]) -> Any:
     names, needed, others = _parameters(function)
     keywords = {name: values[name] for name in others if name in KNOWN}
     if all(name in KNOWN for name in needed):

@@ -14,9 +14,14 @@ _BYTES_OVERHEAD = 33
 _MOST_PER_SIZE = 60_000
 
 
-def fill_holes() -> list[object]:
-    """Allocate blocks of each size until whole fresh pools come; keep what is returned alive for ever."""
-    kept: list[object] = []
+_kept: list[object] = []
+_touched: list[object] = []
+"""Alive for ever: in a child, letting go of either would write to all that is shared."""
+
+
+def fill_holes() -> None:
+    """Allocate blocks of each size until whole fresh pools come."""
+    kept = _kept
     for size in range(_STEP, _LARGEST + 1, _STEP):
         run, before = 0, 0
         for _ in range(_MOST_PER_SIZE):
@@ -34,7 +39,25 @@ def fill_holes() -> list[object]:
             kept.append(bytes(size))
             if id(kept[-1]) > id(end):
                 break
-    return kept
+
+
+def keep(value: object) -> None:
+    """Let a value live for ever."""
+    _touched.append(value)
+
+
+_TOUCHED_LARGEST = 256
+_TOUCHED_BYTES = 1_024
+_TOUCHED_TUPLES = 8
+
+
+def take_touched() -> None:
+    """In a child: take the few places that the zygote's service leaves free, in whatever order, so that the objects
+    made from here on lie at the same addresses in every child."""
+    for size in range(_STEP, _TOUCHED_LARGEST + 1, _STEP):
+        _touched.extend([_block(size) for _ in range(max(6, _TOUCHED_BYTES // size))])
+    for length in range(1, _TOUCHED_TUPLES):
+        _touched.extend([tuple([None] * length) for _ in range(6)])
 
 
 def _block(size: int) -> object:

@@ -24,6 +24,7 @@ _NEWNS, _NEWUTS, _NEWIPC, _NEWUSER, _NEWPID, _NEWNET = (
 )
 _MS_RDONLY, _MS_NOSUID, _MS_NODEV, _MS_NOEXEC, _MS_REMOUNT = 1, 2, 4, 8, 32
 _MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x4000, 0x40000, 2
+_FIXED = 0x0040000
 _CAP_SETGID, _CAP_SETUID = 6, 7
 _LANDLOCK_FILE_RIGHTS = {1: 13, 2: 14, 3: 15, 4: 15}
 
@@ -75,6 +76,11 @@ def mapped_ids() -> int:
     return count if first == 0 else 0
 
 
+def addresses_fixed() -> bool:
+    """Whether the kernel gives every process of this program the same addresses (the host asks for it: `process`)."""
+    return sys.platform.startswith("linux") and bool(_libc.personality(ctypes.c_ulong(0xFFFFFFFF)) & _FIXED)
+
+
 def enter_namespaces() -> None:
     """Unshare user (unless root), mount, pid, net, ipc and uts. Raises JailError where that is not granted.
 
@@ -121,7 +127,6 @@ class Jail:
         self.cpu_seconds = int(options["cpu_seconds"])
         self.first_uid = 0
         self.landlock_abi = 0
-        self.count = 0
         self.parent = 0
         if self.reduced:
             return
@@ -163,7 +168,7 @@ class Jail:
             (prctl, (_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)),
         ]
         self.last = [(prctl, (_PR_SET_SECCOMP, 2, ctypes.pointer(self._filter), 0, 0))]
-        self._getppid, self._close = _libc.getppid, _libc.close
+        self._getpid, self._getppid, self._close = _libc.getpid, _libc.getppid, _libc.close
         self._setgroups, self._setresgid, self._setresuid = _libc.setgroups, _libc.setresgid, _libc.setresuid
         self._restrict = (_libc.syscall, ctypes.c_long(_number("landlock_restrict_self")), ctypes.c_uint(0))
 
@@ -185,12 +190,13 @@ class Jail:
         if self.reduced:
             return
         if self.first_uid:
-            uid = self.first_uid + self.count % 40_000
+            uid = self.first_uid + self._getpid() % 40_000
             if self._setgroups(0, None) or self._setresgid(uid, uid, uid) or self._setresuid(uid, uid, uid):
                 raise _failed("taking a user id of its own")
         self._run(self.after)
         if self._getppid() != self.parent:
             os._exit(0)
+        self.parent = 0
         if ruleset >= 0:
             call, number, flags = self._restrict
             if call(number, ruleset, flags) != 0:

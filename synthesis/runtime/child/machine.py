@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
+import threading
 from typing import Any
 
 from .virtual import CLOCK
@@ -44,6 +45,7 @@ def install() -> None:
                 setattr(module, name, answer)
     for module in (socket, sys.modules["_socket"]):
         module.gethostname = lambda: NAME  # type: ignore[attr-defined]
+    threading.main_thread()._native_id = 1  # type: ignore[attr-defined]
 
 
 def _times() -> os.times_result:

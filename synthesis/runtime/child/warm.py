@@ -12,6 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from . import wire, worker
+from .bare_stack import Outcomes, make_loop
 
 ROUNDS = 20
 DATES = ("%Y-%m-%d", "%Y-%m-%d %H:%M", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S", "%H:%M")
@@ -77,20 +78,25 @@ def up(options: dict[str, Any]) -> None:
     request["size"] = len(state)
     compiled = None
     for _ in range(ROUNDS):
-        server = worker.Worker(recorder, options)
+        outcomes: Outcomes = []
+        server = worker.Worker(recorder, options, outcomes)
+
+        def answer(request: bytes, server: worker.Worker = server, outcomes: Outcomes = outcomes) -> None:
+            make_loop(server.answer(request), outcomes)()
+
         start = request | ({"compiled": True} if compiled else {"compiled": False, "source": _SOURCE, "tools": tools})
-        server.answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
+        answer(json.dumps(start | {"op": "reset"}).encode() + b"\0" + state.encode() + (compiled or b""))
         if compiled is None and not wire.STREAM:
             compiled = bytes.fromhex(json.loads(recorder.frames[0])["compiled"])
         for name in ("1", "2", "none"):
             call = {"id": 2, "op": "call", "tool": "change", "args": {"name": name}}
-            server.answer(json.dumps(call).encode())
-        server.answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
-        server.answer(b'{"id":4,"op":"state"}')
-        server.answer(b'{"id":5,"op":"hash"}')
+            answer(json.dumps(call).encode())
+        answer(b'{"id":3,"op":"call","tool":"fail","args":{}}')
+        answer(b'{"id":4,"op":"state"}')
+        answer(b'{"id":5,"op":"hash"}')
         world = {"initial": {"items": {}}, "final": {"items": items}, "answer": "1"}
         check = {"id": 0, "op": "check", "now": request["now"], "source": _CHECK}
-        server.answer(json.dumps(check).encode() + b"\0" + json.dumps(world).encode())
+        answer(json.dumps(check).encode() + b"\0" + json.dumps(world).encode())
     sys.modules.pop("program", None)
     if len(recorder.frames) != 1 + 8 * ROUNDS or any(b"refused" in frame for frame in recorder.frames):
         raise RuntimeError("the rehearsal failed")

@@ -14,11 +14,12 @@ import marshal
 import os
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterator
+from functools import partial
 from typing import Any
 
 from . import preload, virtual, wire
-from .answer_values import HELPERS
+from .bare_stack import Outcomes, Work, take
 from .check_run import MESSAGE_CHARS, describe, evaluate
 from .codec import EncodingError, attributes_of, decode, encode, state_hash
 from .construct import construct, static_attribute
@@ -67,15 +68,22 @@ def program_builtins() -> dict[str, Any]:
 
 BUILTINS = program_builtins()
 """Made once, before the fork: a copy in each child would write to a hundred shared pages."""
-CHECK_BUILTINS = BUILTINS | HELPERS
-"""The names of a check: those of a program, and what looks at submitted answers."""
+
+
+Steps = Generator[Work, None, dict[str, Any] | None]
+"""Asks for work, and gives the reply to a request in the end."""
 
 
 class Worker:
-    """One child's state: the environment it holds and how its calls are to be made."""
+    """One child's state: the environment it holds and how its calls are to be made.
 
-    def __init__(self, sock: Any, options: dict[str, Any]) -> None:
+    Its methods are generators. What may run code of a program (a call, an encoding, a destructor) they do not do but
+    ask for: then none of their frames lies below the program's (`bare_stack`).
+    """
+
+    def __init__(self, sock: Any, options: dict[str, Any], outcomes: Outcomes) -> None:
         self.sock = sock
+        self.outcomes = outcomes
         self.cap = int(options["frame_bytes"])
         self.depth = int(options["depth"])
         self.environment: Any = None
@@ -86,35 +94,36 @@ class Worker:
         self.observe = False
         self.calls = self.collected = 0
 
-    def serve(self) -> None:
+    def serve(self) -> Iterator[Work]:
         """Answer requests until the host closes the socket."""
         while True:
             try:
                 # Not kept in a variable: a request is large, and memory once written to stays with the process.
-                self.answer(wire.receive(self.sock, 1 << 30))
-                self._collect_garbage()
+                yield from self.answer(wire.receive(self.sock, 1 << 30))
+                yield from self._collect_garbage()
             except wire.FrameError:
                 return
             except MemoryError:
                 self.environment = self.tracker = None
                 self._lose("memory")
 
-    def _collect_garbage(self) -> None:
+    def _collect_garbage(self) -> Iterator[Work]:
         """Run the collector after each call, by the number of calls: Python's own moments depend on what else the
         process did, and a program that looks at weak references would see them."""
         if self.calls == self.collected:
             return
         self.collected = self.calls
-        gc.collect(2 if self.calls % 100 == 0 else 1 if self.calls % 10 == 0 else 0)
+        yield partial(gc.collect, 2 if self.calls % 100 == 0 else 1 if self.calls % 10 == 0 else 0)
+        take(self.outcomes)
 
-    def answer(self, data: bytes) -> None:
+    def answer(self, data: bytes) -> Iterator[Work]:
         """Answer one request."""
         end = data.find(b"\0")
         request = _loads(str(data if end < 0 else data[:end], "ascii"))
         tail = memoryview(data)[end + 1 :] if end >= 0 else memoryview(b"")
         del data
         try:
-            reply = _OPERATIONS[request["op"]](self, request, tail)
+            reply = yield from _OPERATIONS[request["op"]](self, request, tail)
         except RefusedRequest as refusal:
             reply = {"refused": refusal.kind, "message": str(refusal)[:MESSAGE_CHARS]}
         except EncodingError as error:
@@ -142,14 +151,14 @@ class Worker:
 
     # -- an episode
 
-    def reset(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any] | None:
+    def reset(self, request: dict[str, Any], tail: memoryview) -> Steps:
         """Build the environment. The compiled program is sent back once, for the host to keep."""
         text = str(tail[: request["size"]], "ascii")
         if request["compiled"]:
             code, self.tools = marshal.loads(tail[request["size"] :])
         else:
             source, tools = request["source"], request["tools"]
-            code = self._compile(source)
+            code = _compile(source)
             self.tools = tools
             compiled = marshal.dumps((code, tools)).hex() if len(source) < self.cap // 16 else ""
             self._reply(request["id"], {"compiled": compiled})
@@ -162,67 +171,25 @@ class Worker:
             copies = [_read_state(text)]
         except EncodingError as error:
             raise RefusedRequest("input", f"the initial state: {error}") from None
-        try:
-            self._build(code, request["class_name"], lambda: copies.pop() if copies else _read_state(text))
-            self.tracker = Tracker(self.depth, self._state())
-        except (MemoryError, RefusedRequest):
-            raise
-        except EncodingError as error:
-            raise RefusedRequest("program", f"the state has no lossless encoding: {error}") from None
-        except BaseException as error:
-            name, message = describe(error)
-            raise RefusedRequest("program", f"{name}: {message}") from None
+
+        def fresh() -> Any:
+            return copies.pop() if copies else _read_state(text)
+
+        yield partial(_build, code, request["class_name"], fresh, tuple(self.tools), self.depth)
+        self.environment, self.methods, self.tracker = take(self.outcomes)
         return {"ok": True}
 
-    def _compile(self, source: str) -> types.CodeType:
-        try:
-            return compile(source, "<program>", "exec", dont_inherit=True)
-        except MemoryError:
-            raise
-        except (SyntaxError, ValueError, RecursionError) as error:
-            name, message = describe(error)
-            raise RefusedRequest("program", f"the program does not compile: {name}: {message}") from None
-
-    def _build(self, code: types.CodeType, class_name: str, fresh: Callable[[], Any]) -> None:
-        module = types.ModuleType("program")
-        module.__dict__["__builtins__"] = BUILTINS
-        sys.modules["program"] = module
-        exec(code, module.__dict__)
-        cls = module.__dict__.get(class_name)
-        if not isinstance(cls, type):
-            raise RefusedRequest("program", f"the program defines no class {class_name}")
-        self.environment = construct(cls, fresh)
-        for name in self.tools:
-            method = static_attribute(cls, name)
-            if method is not None:
-                self.methods[name] = method
-
-    def _state(self) -> dict[str, Any]:
-        environment = self.environment
-        if environment is None:
-            raise RefusedRequest("input", "there is no episode")
-        try:
-            return environment.__dict__ if type(environment.__dict__) is dict else attributes_of(environment)
-        except AttributeError:
-            return attributes_of(environment)
-
-    def state(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any]:
+    def state(self, request: dict[str, Any], tail: memoryview) -> Steps:
         """The encoded state."""
-        return {"ok": True, "s": self._encoded_state()}
+        yield partial(_encoded_state, self.environment, self.depth)
+        return {"ok": True, "s": take(self.outcomes)}
 
-    def hash(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any]:
+    def hash(self, request: dict[str, Any], tail: memoryview) -> Steps:
         """The hash of the encoded state."""
-        return {"ok": True, "h": state_hash(self._encoded_state())}
+        yield partial(_encoded_state, self.environment, self.depth)
+        return {"ok": True, "h": state_hash(take(self.outcomes))}
 
-    def _encoded_state(self) -> Any:
-        try:
-            return encode(self._state(), self.depth, lenient=True)
-        except (MemoryError, EncodingError, RefusedRequest):
-            raise
-        except BaseException as error:
-            raise EncodingError(": ".join(describe(error))) from None
-
-    def call(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any]:
+    def call(self, request: dict[str, Any], tail: memoryview) -> Steps:
         """Call one tool; whatever comes of it is an observation, and so is the change it made before raising."""
         name, arguments = request["tool"], request["args"]
         if name not in self.tools:
@@ -241,60 +208,124 @@ class Worker:
             return _observation("unknown_tool", "", f"the program has no method {name!r:.200}")
         virtual.next_call()
         self.calls += 1
-        reply = self._invoke(self.methods[name], arguments)
-        try:
-            assert self.tracker is not None
-            reply["p"] = self.tracker.changes(self._state())
-        except MemoryError:
-            raise
-        except BaseException as error:
-            reply = {"p": []}
-            reply |= _observation("unencodable", "", f"the state after the call: {describe(error)[1]}")
-        return reply
-
-    def _invoke(self, method: Any, arguments: dict[str, Any]) -> dict[str, Any]:
-        try:
-            if type(method) is types.FunctionType:
-                result = method(self.environment, **arguments)
-            else:
-                bound = method.__get__(self.environment, type(self.environment))
-                result = bound(**arguments)
-        except MemoryError:
-            raise
-        except BaseException as error:
-            return self._failure(error)
-        try:
-            reply = {"ok": True, "r": encode(result, self.depth)}
-            if self.observe:
-                reply["a"] = aliases(result, self._state())
-            return reply
-        except MemoryError:
-            raise
-        except BaseException as error:
-            return _observation("unencodable", type(result).__name__[:200], describe(error)[1])
-
-    def _failure(self, error: BaseException) -> dict[str, Any]:
-        name, message = describe(error)
-        trace = error.__traceback__
-        # Raised by the call itself, not inside the tool: the arguments do not fit the signature.
-        here = trace is not None and trace.tb_next is None
-        kind = "bad_arguments" if here and isinstance(error, TypeError) else "raised"
-        return _observation(kind, name, message)
+        method = self.methods[name]
+        if type(method) is types.FunctionType:
+            yield partial(method, self.environment, **arguments)
+        else:
+            yield partial(method.__get__, self.environment, type(self.environment))
+            if self.outcomes[-1][0]:
+                yield partial(self.outcomes.pop()[1], **arguments)
+        # What came of it is left where it is: no frame of ours holds what a destructor could look out of.
+        yield partial(_observe, self.outcomes, self.environment, self.tracker, self.depth, self.observe)
+        observed: dict[str, Any] = take(self.outcomes)
+        return observed
 
     # -- a check
 
-    def check(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any]:
+    def check(self, request: dict[str, Any], tail: memoryview) -> Steps:
         """Evaluate one check on one final state: all that this process ever does."""
         text = str(tail, "ascii")
         world = _loads(text)
         if '"$' in text:
             world["initial"], world["final"] = decode(world["initial"]), decode(world["final"])
         virtual.seed(0, request["now"])
-        return {"v": evaluate(request["source"], world["initial"], world["final"], world["answer"], CHECK_BUILTINS)}
+        yield partial(evaluate, request["source"], world["initial"], world["final"], world["answer"])
+        return {"v": take(self.outcomes)}
 
-    def probe(self, request: dict[str, Any], tail: memoryview) -> dict[str, Any]:
+    def probe(self, request: dict[str, Any], tail: memoryview) -> Steps:
         """Try what must not work and say what was refused: the layers, seen from inside."""
-        return {"ok": True, "probe": probe()}
+        yield probe
+        return {"ok": True, "probe": take(self.outcomes)}
+
+
+def _compile(source: str) -> types.CodeType:
+    try:
+        return compile(source, "<program>", "exec", dont_inherit=True)
+    except MemoryError:
+        raise
+    except (SyntaxError, ValueError, RecursionError) as error:
+        name, message = describe(error)
+        raise RefusedRequest("program", f"the program does not compile: {name}: {message}") from None
+
+
+def _build(
+    code: types.CodeType, class_name: str, fresh: Callable[[], Any], tools: tuple[str, ...], depth: int
+) -> tuple[Any, dict[str, Any], Tracker]:
+    """An environment with its initial state, its methods by the names of tools, and what tells its changes."""
+    try:
+        module = types.ModuleType("program")
+        module.__dict__["__builtins__"] = BUILTINS
+        sys.modules["program"] = module
+        exec(code, module.__dict__)
+        cls = module.__dict__.get(class_name)
+        if not isinstance(cls, type):
+            raise RefusedRequest("program", f"the program defines no class {class_name}")
+        environment = construct(cls, fresh)
+        found = {name: static_attribute(cls, name) for name in tools}
+        methods = {name: method for name, method in found.items() if method is not None}
+        return environment, methods, Tracker(depth, _state_of(environment))
+    except (MemoryError, RefusedRequest):
+        raise
+    except EncodingError as error:
+        raise RefusedRequest("program", f"the state has no lossless encoding: {error}") from None
+    except BaseException as error:
+        name, message = describe(error)
+        raise RefusedRequest("program", f"{name}: {message}") from None
+
+
+def _state_of(environment: Any) -> dict[str, Any]:
+    if environment is None:
+        raise RefusedRequest("input", "there is no episode")
+    try:
+        return environment.__dict__ if type(environment.__dict__) is dict else attributes_of(environment)
+    except AttributeError:
+        return attributes_of(environment)
+
+
+def _encoded_state(environment: Any, depth: int) -> Any:
+    try:
+        return encode(_state_of(environment), depth, lenient=True)
+    except (MemoryError, EncodingError, RefusedRequest):
+        raise
+    except BaseException as error:
+        raise EncodingError(": ".join(describe(error))) from None
+
+
+def _observe(outcomes: Outcomes, environment: Any, tracker: Tracker, depth: int, observe: bool) -> dict[str, Any]:
+    """What came of a call, with the change that it made."""
+    passed, value = outcomes.pop()
+    if not passed and isinstance(value, MemoryError):
+        raise value
+    reply = _result(value, environment if observe else None, depth) if passed else _failure(value)
+    try:
+        reply["p"] = tracker.changes(_state_of(environment))
+    except MemoryError:
+        raise
+    except BaseException as error:
+        reply = {"p": []}
+        reply |= _observation("unencodable", "", f"the state after the call: {describe(error)[1]}")
+    return reply
+
+
+def _result(value: Any, shared: Any, depth: int) -> dict[str, Any]:
+    try:
+        reply = {"ok": True, "r": encode(value, depth)}
+        if shared is not None:
+            reply["a"] = aliases(value, _state_of(shared))
+        return reply
+    except MemoryError:
+        raise
+    except BaseException as error:
+        return _observation("unencodable", type(value).__name__[:200], describe(error)[1])
+
+
+def _failure(error: BaseException) -> dict[str, Any]:
+    name, message = describe(error)
+    trace = error.__traceback__
+    # Raised by the call itself, not inside the tool: the arguments do not fit the signature.
+    here = trace is not None and trace.tb_next is None
+    kind = "bad_arguments" if here and isinstance(error, TypeError) else "raised"
+    return _observation(kind, name, message)
 
 
 def _read_state(text: str) -> Any:
@@ -338,7 +369,7 @@ def _collect(value: Any, into: set[int], depth: int) -> None:
         _collect(value.__dict__, into, depth - 1)
 
 
-_OPERATIONS: dict[str, Callable[[Worker, dict[str, Any], memoryview], dict[str, Any] | None]] = {
+_OPERATIONS: dict[str, Callable[[Worker, dict[str, Any], memoryview], Steps]] = {
     "call": Worker.call,
     "reset": Worker.reset,
     "state": Worker.state,

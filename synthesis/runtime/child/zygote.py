@@ -4,6 +4,9 @@ Run by path, with an empty environment: `python -P -s -S zygote.py CONTROL_FD OP
 and never reads from a child. Each request on the control socket is one frame with one descriptor, the child's
 end of a socket; the answer carries the child's number and a descriptor of its process. End of file on the
 control socket ends it, and everything below it.
+
+Its children are alike: what it knows of those before them (how they ended) lies in memory that no child gets, and none
+of its frames is on a child's stack (`bare_stack`).
 """
 
 from __future__ import annotations
@@ -14,11 +17,14 @@ import contextlib
 import ctypes
 import gc
 import json
+import mmap
 import os
 import signal
 import socket
+import struct
 import sys
 import types
+from collections.abc import Iterator
 from typing import Any
 
 if __name__ == "__main__":
@@ -28,13 +34,18 @@ if __name__ == "__main__":
     sys.modules["envbox"] = _package
     __package__ = "envbox"
 
-from . import names  # isort: skip
+from . import names  # noqa: F401  # isort: skip
 
-from . import density, machine, preload, vdso, virtual, warm, wire, worker
+from . import bare_stack, density, host_paths, machine, preload, vdso, virtual, warm, wire, worker
 from . import jail as jails
 
 _REMEMBERED = 1_024
+_ENDING = struct.Struct("qq")
+_CONTROL = 3
+"""The descriptor of the control socket, whichever it was given as."""
 _REQUEST = 64
+_REHEARSED = 12
+_NOBODY, _CLOSED = -1, -2
 _GARBAGE = 100_000
 # Past `signal` itself, which makes enumeration members of everything: that writes to pages at each fork.
 _CHILD = (int(signal.SIGCHLD),)
@@ -95,6 +106,22 @@ def _enter(namespaces: str, control: socket.socket) -> tuple[bool, str]:
     return True, "empty root"
 
 
+class Endings:
+    """How the last children ended, by their numbers: kept out of the memory that children get."""
+
+    def __init__(self) -> None:
+        self.memory = mmap.mmap(-1, _REMEMBERED * _ENDING.size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        if hasattr(mmap, "MADV_DONTFORK"):
+            self.memory.madvise(mmap.MADV_DONTFORK)
+
+    def keep(self, pid: int, status: int) -> None:
+        _ENDING.pack_into(self.memory, pid % _REMEMBERED * _ENDING.size, pid, status)
+
+    def status(self, pid: int) -> int:
+        kept, status = _ENDING.unpack_from(self.memory, pid % _REMEMBERED * _ENDING.size)
+        return int(status) if kept == pid else -1
+
+
 class Zygote:
     """Serves requests for children until the control socket closes."""
 
@@ -105,9 +132,10 @@ class Zygote:
         virtual.install()
         warm.up(options)
         preload.close_imports()
+        host_paths.remove_paths()
         _raise_own_risk()
         gc.collect()
-        self.kept = names.KEPT, density.fill_holes()
+        density.fill_holes()
         self.jail = jails.Jail(options)
         # While there is a /proc to find them by.
         self.clocks = vdso.remove_clocks()
@@ -117,8 +145,7 @@ class Zygote:
         self.jail.begin()
         machine.install()
         virtual.prepare(options["seed"], options["now"])
-        self.ended: dict[int, int] = {}
-        self.running: set[int] = set()
+        self.endings = Endings()
         self.reaping = self.again = False
 
     def report(self) -> dict[str, Any]:
@@ -130,36 +157,61 @@ class Zygote:
             "reduced": self.jail.reduced,
             "modules": sorted(self.modules),
             "clocks": self.clocks,
+            "addresses": jails.addresses_fixed(),
         }
 
-    def serve(self) -> None:
+    def serve(self) -> int:
+        """Fork children until the control socket closes, which ends this process; returns in a child alone, its
+        descriptor."""
         signal.signal(signal.SIGCHLD, lambda *_: self.reap())
+        report = json.dumps(self.report()).encode()
         gc.collect()
         gc.freeze()
         gc.disable()
         # The collector runs between calls (`worker`); within one only where it makes very much.
         gc.set_threshold(_GARBAGE)
-        wire.send(self.control, json.dumps(self.report()).encode())
+        self._rehearse()
+        wire.send(self.control, report)
         while True:
             try:
-                data, attached, _, _ = self.control.recvmsg(_REQUEST, _ATTACHED)
-                if not data:
-                    break
-                self._request(data, [number for _, _, numbers in attached for number in _numbers(numbers)])
+                child = self._serve_next()
             except OSError:
                 break
-        self.end()
-
-    def end(self) -> None:
-        """Take every child along. In a pid namespace the kernel does this too."""
-        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        for pid in self.running:
-            with contextlib.suppress(OSError):
-                os.kill(pid, signal.SIGKILL)
+            if child >= 0:
+                return child
+            if child == _CLOSED:
+                break
+        # Its children end with it: by a signal that each asked for, or because their sockets close.
         os._exit(0)
 
-    def _request(self, data: bytes, descriptors: list[int]) -> None:
-        """One request: `S` with a socket for a child, or `?` and a number for how that child ended.
+    def _rehearse(self) -> None:
+        """Fork a few children that end at once: what the first times leave in memory would tell the first real ones
+        from those that follow."""
+        control, (host, self.control) = self.control, wire.pair()
+        for _ in range(_REHEARSED):
+            socket.send_fds(host, [b"\x01S"], [host.fileno()])
+            if self._serve_next() >= 0:
+                os._exit(0)
+            number = host.recv(_REQUEST)[1:9]
+            while self.endings.status(int.from_bytes(number, "big")) < 0:
+                signal.sigtimedwait((), 0.001)
+            host.send(b"\x01?" + number)
+            self._serve_next()
+            host.recv(_REQUEST)
+        host.close()
+        self.control.close()
+        self.control = control
+
+    def _serve_next(self) -> int:
+        """The next request: `_NOBODY`, or `_CLOSED`; in a child its descriptor."""
+        data, attached, _, _ = self.control.recvmsg(_REQUEST, _ATTACHED)
+        if not data:
+            return _CLOSED
+        return self._request(data, [number for _, _, numbers in attached for number in _numbers(numbers)])
+
+    def _request(self, data: bytes, descriptors: list[int]) -> int:
+        """One request: `S` with a socket for a child, or `?` and a number for how that child ended. Returns
+        `_NOBODY`, in the child its descriptor.
 
         The answer is two numbers of eight bytes. Short on purpose: what the zygote writes to between two forks is
         a page that children cannot share.
@@ -169,12 +221,14 @@ class Zygote:
         _set_mask(_BLOCK, _CHILD)
         try:
             if data[1:2] == b"S" and len(descriptors) == 1:
-                number = self._spawn(descriptors[0])
+                number = _fork()
+                if number == 0:
+                    return descriptors[0]
                 handle = os.pidfd_open(number) if _HANDLES else -1
             elif data[1:2] == b"?" and len(data) == 10:
                 self.reap()
                 number = int.from_bytes(data[2:], "big")
-                status = self.ended.get(number, -1)
+                status = self.endings.status(number)
         except OSError:
             number = 0
         _set_mask(_UNBLOCK, _CHILD)
@@ -183,18 +237,11 @@ class Zygote:
         answer = b"\x01" + number.to_bytes(8, "big") + status.to_bytes(8, "big", signed=True)
         if handle < 0:
             self.control.send(answer)
-            return
+            return _NOBODY
         attached = (_SOL_SOCKET, _SCM_RIGHTS, handle.to_bytes(4, sys.byteorder))
         self.control.sendmsg((answer,), (attached,))
         os.close(handle)
-
-    def _spawn(self, descriptor: int) -> int:
-        self.jail.count += 1
-        pid = _fork()
-        if pid == 0:
-            _child(self, descriptor)
-        self.running.add(pid)
-        return pid
+        return _NOBODY
 
     def reap(self) -> None:
         """Collect the children that ended, whatever they ended of.
@@ -219,22 +266,26 @@ class Zygote:
                 return
             if pid == 0:
                 return
-            self.running.discard(pid)
-            self.ended[pid] = status
-            while len(self.ended) > _REMEMBERED:
-                del self.ended[next(iter(self.ended))]
+            self.endings.keep(pid, status)
 
 
-def _child(zygote: Zygote, descriptor: int) -> None:
+def _work(zygote: Zygote, outcomes: bare_stack.Outcomes) -> Iterator[bare_stack.Work]:
+    """All that is done from here on: in the zygote its service, and in each child what the host asks of it."""
+    descriptor = zygote.serve()
+    control, options, jail = zygote.control, zygote.options, zygote.jail
+    density.keep(zygote)
+    del zygote
     sock: Any = _socket.socket(_AF_UNIX, _KIND, 0, descriptor)
     try:
         _set_handler(_CHILD[0], _signal.SIG_DFL)
         _set_mask(_UNBLOCK, _CHILD)
-        zygote.control.detach()
-        zygote.jail.lock(descriptor)
+        control.detach()
+        jail.lock(descriptor)
+        del control, jail, descriptor
+        density.take_touched()
         gc.enable()
         sock.send(b"\x01ready") if not wire.STREAM else wire.send(sock, b"ready")
-        worker.Worker(sock, zygote.options).serve()
+        yield from worker.Worker(sock, options, outcomes).serve()
     except BaseException as error:
         with contextlib.suppress(BaseException):
             wire.send(sock, f"{type(error).__name__}: {error}"[:500].encode())
@@ -242,16 +293,25 @@ def _child(zygote: Zygote, descriptor: int) -> None:
         os._exit(0)
 
 
+def _control(number: int) -> socket.socket:
+    if number != _CONTROL:
+        os.dup2(number, _CONTROL)
+        os.close(number)
+    return socket.socket(fileno=_CONTROL)
+
+
 def main() -> None:
-    """Start, say what holds, serve. A failure to start is told on the control socket."""
-    control = socket.socket(fileno=int(sys.argv[1]))
+    """Start, say what holds; what is left to do is done when this script has ended. A failure to start is told on the
+    control socket."""
+    control = _control(int(sys.argv[1]))
     try:
         zygote = Zygote(control, json.loads(sys.argv[2]))
     except Exception as error:
         with contextlib.suppress(wire.FrameError):
             wire.send(control, json.dumps({"failed": str(error)}).encode())
         os._exit(1)
-    zygote.serve()
+    outcomes: bare_stack.Outcomes = []
+    bare_stack.begin_at_exit(_work(zygote, outcomes), outcomes)
 
 
 if __name__ == "__main__":

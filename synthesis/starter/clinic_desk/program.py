@@ -9,7 +9,6 @@ REASONS = ("patient_request", "clinic_request", "no_longer_needed")
 CHANNELS = ("sms", "email")
 STEP_MINUTES = 15
 BOOKING_DAYS = 60
-MESSAGE_LENGTH = 320
 
 KINDS = {"date": (str, "a day as YYYY-MM-DD"), "start": (str, "a time as HH:MM")}
 FORMS = {"date": "%Y-%m-%d", "start": "%H:%M"}
@@ -448,26 +447,25 @@ class ClinicDesk:
             self.patients[patient_id]["email"] = email
         return {"success": True, "patient_id": patient_id}
 
-    def send_message(self, patient_id: str, text: str, channel: str = "sms") -> Dict[str, Any]:
-        """Send a patient a short message over a channel that the patient agreed to.
+    def send_message(self, appointment_id: str, channel: str = "sms") -> Dict[str, Any]:
+        """Tell a patient of an appointment as it stands now: when and with whom it is, or that it is cancelled.
+
+        The clinic's own wording is used. It goes over a channel that the patient agreed to.
 
         Args:
-            patient_id (str): The patient's number.
-            text (str): The message, at most 320 characters.
+            appointment_id (str): The appointment's number, such as "A-107".
             channel (str, optional): "sms" or "email".
         """
-        problem = self._misfit({"patient_id": patient_id, "text": text}, {"channel": channel})
+        problem = self._misfit({"appointment_id": appointment_id}, {"channel": channel})
         if problem:
             return self._refuse(problem)
-        if patient_id not in self.patients:
-            return self._refuse(f"No patient {patient_id}")
+        if appointment_id not in self.appointments:
+            return self._refuse(f"No appointment {appointment_id}")
         if channel not in CHANNELS:
             return self._refuse("The channel must be sms or email")
-        if channel not in self.patients[patient_id]["channels"]:
+        entry = self.appointments[appointment_id]
+        if channel not in self.patients[entry["patient_id"]]["channels"]:
             return self._refuse(f"The patient did not agree to messages by {channel}")
-        if not text.strip() or len(text) > MESSAGE_LENGTH:
-            return self._refuse(f"A message has 1 to {MESSAGE_LENGTH} characters")
-        self.messages.append(
-            {"patient_id": patient_id, "channel": channel, "text": text, "sent": self.today}
-        )
-        return {"success": True, "messages": len(self.messages)}
+        told = {name: entry[name] for name in ("patient_id", "service", "clinician_id", "date", "start", "status")}
+        self.messages.append({"appointment_id": appointment_id, **told, "channel": channel, "sent": self.today})
+        return {"success": True, "messages": len(self.messages), "told": told}

@@ -2,13 +2,14 @@
 
 import copy
 import datetime
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List, Literal, Optional
 
 FEE_LIMIT_CENTS = 1000
 LATE_CENTS_A_DAY = 100
 LOAN_LIMITS = {"new": 2, "full": 4}
 LOAN_DAYS = {"hand": 14, "power": 7}
 INSPECTION_DAYS = 180
+PARTS = ("belt", "blade", "chuck", "click", "dust_bag_holder", "foot", "handle", "motor")
 
 KINDS = {
     "start": (str, "a day as YYYY-MM-DD"),
@@ -40,6 +41,10 @@ class ToolLibrary:
 
     def _date(self, text: str) -> datetime.date:
         return datetime.datetime.strptime(text, "%Y-%m-%d").date()
+
+    def _strange(self, part: Optional[str]) -> str:
+        """Why that is no part, or an empty text."""
+        return "" if part is None or part in PARTS else f"The part must be one of {', '.join(PARTS)}"
 
     def _later(self, text: str, days: int) -> str:
         return (self._date(text) + datetime.timedelta(days=days)).isoformat()
@@ -269,14 +274,19 @@ class ToolLibrary:
         }
         return {"success": True, "loan_id": key, "due": due}
 
-    def return_item(self, item_id: str, damage: Optional[str] = None) -> Dict[str, Any]:
+    def return_item(
+        self,
+        item_id: str,
+        damaged_part: Optional[Literal["belt", "blade", "chuck", "click", "dust_bag_holder", "foot", "handle", "motor"]] = None,
+    ) -> Dict[str, Any]:
         """Take an item back. Each day of lateness costs 100 cents, at most the item's deposit.
 
         Args:
             item_id (str): What came back.
-            damage (str, optional): What is broken; the item then goes to repair.
+            damaged_part (str, optional): The part that is broken, missing or does not work ("click" is the click of a
+                torque wrench); it is noted with the item, which then goes to repair.
         """
-        problem = self._misfit({"item_id": item_id}, {"damage": damage})
+        problem = self._misfit({"item_id": item_id}, {"damaged_part": damaged_part}) or self._strange(damaged_part)
         if problem:
             return self._refuse(problem)
         if item_id not in self.items:
@@ -292,9 +302,9 @@ class ToolLibrary:
             self.ledger.append(
                 {"member_id": loan["member_id"], "cents": fee, "what": f"late return {key}", "date": self.today}
             )
-        if damage:
+        if damaged_part:
             self.items[item_id]["condition"] = "in repair"
-            self.items[item_id]["notes"].append(f"{self.today}: {damage}")
+            self.items[item_id]["notes"].append({"date": self.today, "part": damaged_part, "what": "damaged"})
         return {"success": True, "loan_id": key, "days_late": late, "fee_cents": fee}
 
     def extend_loan(self, loan_id: str, days: int) -> Dict[str, Any]:
@@ -381,14 +391,18 @@ class ToolLibrary:
         entry["status"] = "cancelled"
         return {"success": True, "reservation_id": reservation_id}
 
-    def finish_repair(self, item_id: str, note: str) -> Dict[str, Any]:
+    def finish_repair(
+        self,
+        item_id: str,
+        new_part: Optional[Literal["belt", "blade", "chuck", "click", "dust_bag_holder", "foot", "handle", "motor"]] = None,
+    ) -> Dict[str, Any]:
         """Put a repaired item back on the shelf; it counts as inspected today.
 
         Args:
             item_id (str): The item's number.
-            note (str): What was done.
+            new_part (str, optional): The part that was replaced; it is noted with the item.
         """
-        problem = self._misfit({"item_id": item_id, "note": note})
+        problem = self._misfit({"item_id": item_id}, {"new_part": new_part}) or self._strange(new_part)
         if problem:
             return self._refuse(problem)
         if item_id not in self.items:
@@ -398,7 +412,8 @@ class ToolLibrary:
             return self._refuse(f"{item['name']} is not in repair")
         item["condition"] = "good"
         item["inspected"] = self.today
-        item["notes"].append(f"{self.today}: {note}")
+        if new_part:
+            item["notes"].append({"date": self.today, "part": new_part, "what": "replaced"})
         return {"success": True, "item_id": item_id}
 
     def record_inspection(self, item_id: str, passed: bool) -> Dict[str, Any]:

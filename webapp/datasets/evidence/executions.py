@@ -133,7 +133,9 @@ class Executions:
         told = [run.record.model_dump(mode="json"), run.earned, run.final_hash, revision.verifier_hash]
         basis = content_hash(["trajectory", stored.revision_id, told])
         known = self._known(sourced, basis)
-        coming = None if known else threads.submit(self._run, lambda: execute_run(self.sandbox, setting, run))
+        gone = revision.superseded
+        execute = (lambda: Execution("failed", gone)) if gone else lambda: execute_run(self.sandbox, setting, run)
+        coming = None if known else threads.submit(self._run, execute)
         return _Waiting(sourced, basis, coming, known, revision)
 
     def _run(self, execute: Callable[[], Execution]) -> Execution:

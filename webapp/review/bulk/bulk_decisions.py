@@ -69,6 +69,7 @@ def _sort_key(line: BulkLine) -> tuple[bool, ...]:
 
 LEFT_OUT = {
     "no_revision": "without content",
+    "superseded": "superseded",
     "no_reference": "without a reference",
     "red_audit": "red",
     "incomplete_audit": "whose audit did not end",
@@ -99,12 +100,12 @@ class ApprovalCounts:
 def approval_counts(user: Any, keys: Sequence[int]) -> ApprovalCounts:
     """What `bulk_preview` would say of the chosen tasks, counted in a few queries: for who is still choosing."""
     known = Exists(TaskReference.objects.filter(revision=OuterRef("current")))
-    rows = list(Task.objects.filter(pk__in=keys).values_list("pk", "audit_state", "current", known))
-    votes = forecast_votes(user, {pk: current for pk, _, current, _ in rows})
+    rows = list(Task.objects.filter(pk__in=keys).values_list("pk", "audit_state", "current", known, "superseded"))
+    votes = forecast_votes(user, {pk: current for pk, _, current, _, _ in rows})
     codes = {
-        pk: obstacle_codes(state, revision=current is not None, reference=reference)
+        pk: obstacle_codes(state, revision=current is not None, reference=reference, superseded=superseded)
         or (["not_yours"] if votes[pk].queue else [])
-        for pk, state, current, reference in rows
+        for pk, state, current, reference, superseded in rows
         if not votes[pk].is_approved_already
     }
     firsts = Counter(found[0] for found in codes.values() if found)

@@ -68,6 +68,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         look_at_evaluation(asked, asked.config)
     _look_at_evaluations_user(asked)
     _look_at_judge(asked, facts)
+    _look_at_superseded(asked, facts)
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
     look_at_lengths(asked)
@@ -260,6 +261,21 @@ def _look_at_evaluations_user(asked: ResolvedJob) -> None:
             "default model for the role user."
         )
         asked.refuse("user_model", "missing", message)
+
+
+def _look_at_superseded(asked: ResolvedJob, facts: Facts | None) -> None:
+    """Frozen tasks whose checks cannot be run by this version any more."""
+    tried = [("training_file", facts)] if asked.new.method != "supervised" else []
+    tried += [("validation_file", facts_of(asked.evaluation))] if asked.evaluation else []
+    for param, known in tried:
+        count = sum(row.is_superseded for row in known.rows) if known else 0
+        if count:
+            message = (
+                f"{count:,} of its tasks {'are' if count > 1 else 'is'} superseded: their checks read the words of "
+                "answers, which this version does not do any more. Give these tasks an answer form, and freeze a "
+                "dataset of them anew."
+            )
+            asked.refuse(param, "superseded_tasks", message)
 
 
 def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:

@@ -96,6 +96,8 @@ def execute(
 ) -> ReplayedAttempt:
     """Execute an attempt's calls again. Raises InputError: they cannot be; SandboxUnavailable passes through."""
     attempt = told.attempt
+    if revision.superseded:
+        raise InputError(f"The task was superseded since. {revision.superseded} The attempt stays as it was reported.")
     judge = RecordedJudge(rollout.file.job)
     setting = replace(setting_of(revision), judge=judge)
     kept = executed_places(attempt)

@@ -18,6 +18,7 @@ ANSWERS = {
 PLACES = {
     "call_added": ("unasked call", "+"),
     "record_swapped": ("other record", "⇄"),
+    "end_reached": ("other end", "≠"),
     "solution_tried": ("solution", "all"),
     **dict.fromkeys(ANSWERS, ("answer", "end")),
 }

@@ -35,7 +35,11 @@ FAULTS: dict[str, str] = {
     "mutants_cut": "Not all mutants were tried",
     "unneeded_call": "The reference does more than the checks ask",
     "run_refused": "A solver's run meets all checks and earns less",
+    "argument_unaltered": "An argument could not be altered",
+    "values_unpinned": "The frame does not say what may stand in its places",
     "unguarded_change": "A change that nobody asked for earns the full reward",
+    "reachable_wrong_end": "A wrong end that tools reach earns the full reward",
+    "detour_fails": "A harmless detour earns less",
     "nondeterministic": "The same calls end differently",
     "judged_differently": "A check tells the audit from a score",
     "depends_on_clock": "The reward depends on the clock",
@@ -46,6 +50,7 @@ FAULTS: dict[str, str] = {
     "check_never_fails": "A check never fails",
     "checks_contradict": "Two checks contradict",
     "answer_ignored": "The answer is not looked at",
+    "weak_check": "A check looks for a text in what was said",
     "answer_too_loose": "A hedged or contrary answer earns the full reward",
     "answer_too_narrow": "The right answer in other words earns less",
     "claim_passes": "A mere claim fools the judge",
@@ -61,6 +66,8 @@ PROBE_FAMILIES = {
     "argument_altered": "an argument altered",
     "call_added": "an unasked call",
     "record_swapped": "another record",
+    "end_reached": "another end",
+    "detour_made": "a detour to the same end",
     "solution_tried": "the solution tried all the same",
     "answer_altered": "another answer",
     "answer_respelled": "the right answer in another form",
@@ -68,6 +75,7 @@ PROBE_FAMILIES = {
 }
 """What probes can be chosen by, beside `WRONG`: the verifier's own, and the kinds of mutants."""
 WRONG = "wrong"
+REACHED = {"end_reached": "Other calls", "detour_made": "A detour to the same end"}
 OWN = {
     "nothing": "Doing nothing",
     "claim": "Only claiming success",
@@ -91,6 +99,8 @@ class ProbeRow:
     altered: bool = False
     added: bool = False
     """A call that nobody asked for, with the arguments `after`; it changed `place`."""
+    reached: bool = False
+    """Calls that lead to another end, or by a detour to the same: `after`, and `place` says where they differ."""
     removed: bool = False
     equivalent: bool = False
     wanted: bool = False
@@ -196,7 +206,9 @@ def _tried(row: Audit) -> str:
     """How many variants were tried: wrong ones, and right answers in other words."""
     mutants = row.probes.get("mutants", ())
     known = [mutant for mutant in mutants if not mutant.get("equivalent")]
-    spelled = sum(mutant.get("expects") == "full" for mutant in known)
+    right = [mutant["kind"] for mutant in known if mutant.get("expects") == "full"]
+    detours = right.count("detour_made")
+    spelled = len(right) - detours
     wrong = row.mutants or 0
     tried = (
         f"all {wrong:,} mutants earn less"
@@ -205,7 +217,10 @@ def _tried(row: Audit) -> str:
         if wrong
         else "there was no mutant to try"
     )
-    return f"{tried}; the right answer earns 1 in {counted(spelled, 'other wording')}" if spelled else tried
+    told = [tried]
+    told += [f"the right answer earns 1 in {counted(spelled, 'other wording')}"] if spelled else []
+    told += [f"the right end earns 1 by {counted(detours, 'detour')}"] if detours else []
+    return "; ".join(told)
 
 
 def choices(probes: Sequence[ProbeRow]) -> list[tuple[str, str, int]]:
@@ -252,6 +267,7 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         altered=mutant["kind"] in ("argument_altered", "record_swapped", "solution_tried", *ANSWERS),
         wanted=mutant.get("expects", "less") == "full",
         added=mutant["kind"] == "call_added",
+        reached=mutant["kind"] in REACHED,
         outside=outside_sentence(OutsideChange.model_validate(item) for item in mutant.get("outside", ())),
         removed=mutant["kind"] == "call_removed",
         equivalent=mutant["equivalent"],
@@ -268,6 +284,8 @@ def _mutant_name(mutant: dict[str, Any]) -> str:
         return ANSWERS[mutant["kind"]]
     if mutant["kind"] == "record_swapped":
         return "Every call, on another record"
+    if mutant["kind"] in REACHED:
+        return REACHED[mutant["kind"]]
     if mutant["kind"] == "solution_tried":
         return f"The solution, as far as it goes without {mutant['tool']}"
     if mutant["kind"] == "call_added":

@@ -26,9 +26,9 @@ REMEDIES: dict[str, str] = {
     "check_never_fails": "It is true whatever an agent does: leave it out, or have it look at what was asked for.",
     "checks_contradict": "No state satisfies both: leave one of them out.",
     "answer_ignored": "The instruction asks for an answer: add a check that reads it.",
-    "answer_too_loose": "Read the answer with the helpers for answers (says_number, says_name, ...), which know hedges "
-    "and denials.",
-    "answer_too_narrow": "Read the answer with the helpers for answers instead of comparing texts.",
+    "weak_check": "The source's own rule is kept. Give the task an answer form to compare what is told as data.",
+    "answer_too_loose": "Give the task an answer form with the expected value, in place of a check that reads words.",
+    "answer_too_narrow": "Compare a field of the answer form by its type, in place of a check that reads words.",
     "claim_passes": "Let a check of the state decide what can be seen there, and the judge only the rest.",
     "no_reference": "Give the task a reference: a call sequence that solves it.",
     "no_judge": "Name a model for the role of the judge, then audit again.",

@@ -23,7 +23,7 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.types import Id
 from webapp.scenarios import queries
 from webapp.scenarios.frames import services
-from webapp.scenarios.frames.schemas import FrameRemoval, FrameRestoration, FrameWidening
+from webapp.scenarios.frames.schemas import FrameRemoval, FrameRestoration, FrameWidening, PlaceIn
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.schemas import RevisionOut, TaskOut
 
@@ -50,7 +50,7 @@ def create_task_frame(request: HttpRequest, pk: Id) -> Job:
 def widen_task_frame(request: HttpRequest, pk: Id, widening: FrameWidening) -> TaskRevision:
     """Allow a task's right ways to change more: a further revision, which is audited anew. `If-Match` is required."""
     user = person(request)
-    places = [_allowance(place.path, place.most, widening.reason, user.get_username()) for place in widening.places]
+    places = [_allowance(place, widening.reason, user.get_username()) for place in widening.places]
     with transaction.atomic():
         return services.widen_task(user, _matched(request, pk), places)
 
@@ -98,8 +98,9 @@ def _locked(pk: int) -> Task:
     return get_object_or_404(queries.whole_tasks(), pk=pk)
 
 
-def _allowance(path: str, most: int | None, reason: str, by: str) -> Allowance:
+def _allowance(place: PlaceIn, reason: str, by: str) -> Allowance:
+    given = {**place.model_dump(), "values": tuple(place.values)}
     try:
-        return Allowance(path=path, most=most, source="person", reason=reason, by=by)
+        return Allowance(**given, source="person", reason=reason, by=by)
     except ValidationError as error:
-        raise Unusable(f"{path}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None
+        raise Unusable(f"{place.path}: {error.errors()[0]['msg'].removeprefix('Value error, ')}") from None

@@ -14,8 +14,10 @@ from synthesis.verifiers.frame import read_place
 MOST_PLACES = 50
 PLACES = mark_safe(
     "One place a line: <code>/orders/O-3/note</code> is a field of a record, <code>/orders/*/note</code> that field of "
-    "every record, <code>/payments/+ most 3</code> up to three new records in all, <code>/payments/-</code> any number "
-    "of removed ones."
+    "every record, <code>/orders/+/note</code> of every new one. What it may become: "
+    "<code>/orders/O-3/status = &quot;paid&quot; or &quot;void&quot;</code>, <code>/orders/O-3/cents from 1000 to "
+    "2000</code>; without that, anything. <code>/payments/+ most 3</code> are up to three new records in all, like "
+    "those that the reference adds but for their free fields; <code>/payments/-</code> any number of removed ones."
 )
 
 

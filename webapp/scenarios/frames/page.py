@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.verifiers.frame_words import allowance_line, frame_lines
 from webapp.accounts.models import AuditEntry
 from webapp.jobs.queries import open_of
-from webapp.scenarios.frames.services import KIND
+from webapp.scenarios.frames.services import KIND, pins_nothing
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, reference_of
 
@@ -44,6 +44,7 @@ def frame_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
     given = [item for item in frame.allowances if item.source != "reference"]
     return context | {
         "frame_lines": lines[:LINES_SHOWN],
+        "frame_unpinned": pins_nothing(revision) and reference_of(revision) is not None,
         "frame_more": max(0, len(lines) - LINES_SHOWN),
         "frame_widenings": [
             Widening(allowance_line(item), SOURCES[item.source], item.by, item.reason) for item in given[:LINES_SHOWN]

@@ -10,10 +10,16 @@ from webapp.rest.types import BodyIn, Position, Text
 
 
 class PlaceIn(BodyIn):
-    """A place that a right way may change as well; `most` of records that are added (`/+`) or removed (`/-`)."""
+    """A place that a right way may change as well; `most` of records that are added (`/+`) or removed (`/-`).
+
+    A field may become one of `values`, or a number from `minimum` to `maximum`; without these, anything.
+    """
 
     path: Annotated[Text, Field(min_length=2, max_length=600, pattern=r"^/", description="As /orders/O-3/note.")]
     most: Annotated[int, Field(ge=1, le=1_000_000)] | None = None
+    values: Annotated[list[Text | bool | int | float | None], Field(max_length=50)] = []
+    minimum: Annotated[float, Field(allow_inf_nan=False)] | None = None
+    maximum: Annotated[float, Field(allow_inf_nan=False)] | None = None
 
 
 class FrameWidening(BodyIn):

@@ -11,7 +11,7 @@ from django.db import transaction
 from synthesis.contracts import Allowance, Frame
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.frame import widen
+from synthesis.verifiers.frame import is_unpinned, widen
 from synthesis.verifiers.reference_frame import reference_frame
 from webapp.accounts.services import audit
 from webapp.environments.models import Environment
@@ -60,8 +60,13 @@ def widen_task(user: Any, task: Task, places: Sequence[Allowance], seen: int | N
     wider = widen(frame, places)
     if wider == frame:
         raise Conflict("The frame of this task allows all of that already.")
-    told = [{"path": place.path, "most": place.most, "reason": place.reason} for place in places]
+    told = [{"path": place.path, "most": place.most, "reason": place.reason, **_choice(place)} for place in places]
     return _revised(user, revision, wider, "task.frame.widen", places=told)
+
+
+def _choice(place: Allowance) -> dict[str, Any]:
+    """The values that a place may have, where it says so."""
+    return place.model_dump(mode="json", include={"values", "minimum", "maximum"}, exclude_defaults=True)
 
 
 @transaction.atomic
@@ -105,11 +110,14 @@ def start_environment_frames(user: Any, environment: Environment) -> Job:
 
 
 def start_frame(user: Any, task: Task) -> Job:
-    """Queue the making of a task's frame from its reference. Raises Conflict: it has one, or no reference."""
+    """Queue the making of a task's frame from its reference, or of one that pins values where its own does not.
+
+    Raises Conflict: it has one, or no reference.
+    """
     current = task.current
     if current is None or current.verifier_kind == "rubric":
         raise Conflict("Only a task with checks can have a frame.")
-    if current.frame is not None:
+    if current.frame is not None and not pins_nothing(current):
         raise Conflict("This task has a frame already.")
     if reference_of(current) is None:
         raise Conflict("No reference of this task is known, so nothing says what a right way changes.")
@@ -126,7 +134,8 @@ def start_frame(user: Any, task: Task) -> Job:
 def frame_task(
     sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True, leaves_human_work: bool = False
 ) -> TaskRevision:
-    """Execute the reference and give the task the frame that it spans. A task that has one keeps it.
+    """Execute the reference and give the task the frame that it spans. A task that has one keeps it, unless that does
+    not say to what places may change: then it keeps what was allowed besides.
 
     Its audit is queued, unless the caller does that for many (`audited`). With `leaves_human_work` a task that a person
     has edited or decided on meanwhile is refused.
@@ -136,10 +145,13 @@ def frame_task(
     revision = task.current
     if revision is None:
         raise InputError("This task has no revision any more.")
-    if revision.frame is not None:
+    known = frame_of_revision(revision)
+    if known is not None and not pins_nothing(revision):
         return revision
     case = case_of(revision, reference_of(revision))
     frame = reference_frame(sandbox, subject_of(case, program_of(revision.scenario.version)))
+    if known is not None:
+        frame = widen(frame, [item for item in known.allowances if item.source != "reference"])
     with transaction.atomic():
         if _locked(task).pk != revision.pk:
             raise InputError("The task was changed while its frame was made. Switch it on again.")
@@ -181,6 +193,12 @@ def frame_tasks(
             start_tasks_audit(user, done.made)
     progress(len(tasks), len(tasks), f"{counted(len(done.made), 'frame')} made")
     return done
+
+
+def pins_nothing(revision: TaskRevision) -> bool:
+    """Whether its frame says where a right way may change something, and somewhere not to what."""
+    frame = frame_of_revision(revision)
+    return frame is not None and any(map(is_unpinned, frame.allowances))
 
 
 def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade, *, leaves_human_work: bool) -> None:

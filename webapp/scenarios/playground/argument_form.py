@@ -34,6 +34,9 @@ class Field:
     choices: list[tuple[str, str]] = field(default_factory=list)
     value: str = ""
     error: str = ""
+    input_type: str = "text"
+    kind_words: str = ""
+    """What it is, if its kind does not say it."""
 
     @property
     def key(self) -> str:
@@ -42,9 +45,10 @@ class Field:
     @property
     def about(self) -> str:
         """Its kind, and what happens where it is not sent."""
+        kind = self.kind_words or self.kind
         if self.required:
-            return self.kind
-        return f"{self.kind}, optional, without it {self.default}" if self.default else f"{self.kind}, optional"
+            return kind
+        return f"{kind}, optional, without it {self.default}" if self.default else f"{kind}, optional"
 
 
 def plain_schema(schema: Any) -> dict[str, Any]:

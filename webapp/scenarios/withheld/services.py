@@ -95,6 +95,7 @@ def _first(sandbox: Sandbox, task: Task) -> WithheldVariant | list[Unsuitable]:
     """The first variant that can be made of a task; where there is none, why."""
     revision = _revision(task)
     problem = A_VARIANT if task.withheld else NO_CONTENT if revision is None else ""
+    problem = problem or (revision.superseded if revision is not None else "")
     problem = problem or (NOT_TRUSTED if task.audit_state != AuditState.GREEN else "")
     if problem or revision is None:
         return [Unsuitable("", problem)]

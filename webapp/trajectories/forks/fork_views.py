@@ -21,6 +21,8 @@ from webapp.errors import NotFound
 from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
+from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answer_inputs import NOTHING, read_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground.playground_views import said
 from webapp.trajectories.forks import checks_now, outcomes, page, services
@@ -29,6 +31,7 @@ from webapp.trajectories.models import PlaygroundFork, Trajectory
 from webapp.trajectories.replay import panels
 
 ANSWER_CHARS = 100_000
+WRONG_FIELDS = "The answer does not fit the answer form; each wrong field says what it should be. Nothing was finished."
 
 
 def find(pk: int) -> Trajectory:
@@ -112,6 +115,14 @@ def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
     play = get_object_or_404(Playground.objects.filter(fork__isnull=False), pk=pk, user=request.user)
     serial = Params(request.POST).number("serial", high=LARGEST_ID) or 0
     answer = Params(request.POST).whole_text("answer", ANSWER_CHARS, strip=True).replace("\r\n", "\n")
+    typed: dict[str, Any] = {"answer": answer}
+    form = read_answer_form(find_fork(pk).parent.attempted)
+    if form:
+        inputs, answer = read_answer(form, request.POST)
+        typed = {"answer_inputs": inputs, "submits_nothing": NOTHING in request.POST}
+        if any(item.error for item in inputs):
+            context = page.of_playground(play, find_fork(pk), request.user) | typed | {"problem": WRONG_FIELDS}
+            return render(request, "trajectories/forks/by_hand.html", context, status=422)
     try:
         if services.asks_judge(play):
             job = services.start_finish(request.user, play, serial, answer)
@@ -120,7 +131,7 @@ def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
         row = services.finish(request.user, play, serial, answer)
     except EnvariumError as error:
         play.refresh_from_db()
-        context = page.of_playground(play, find_fork(pk), request.user) | {"problem": said(error), "answer": answer}
+        context = page.of_playground(play, find_fork(pk), request.user) | {"problem": said(error)} | typed
         return render(request, "trajectories/forks/by_hand.html", context, status=409)
     earned = "no reward" if row.reward is None else f"{row.reward:g}"
     messages.success(request, f"The fork was executed once more from its first step, and verified: {earned}.")

@@ -41,6 +41,8 @@ def no_reference(fork: Trajectory) -> str:
     current = fork.attempted_task.current
     if current is None:
         return "Its task has no revision any more."
+    if current.superseded:
+        return f"Its task is superseded. {current.superseded}"
     known = reference_of(current)
     taken = current.references.filter(content_hash=reference_hash(reference_in(fork))).first()
     if taken is not None:

@@ -7,6 +7,8 @@ from typing import Any
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import may
+from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answer_inputs import list_answer_inputs
 from webapp.scenarios.models import Playground, ReviewState, Task
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.forks import services
@@ -73,6 +75,7 @@ def of_playground(row: Playground, fork: PlaygroundFork, user: Any) -> dict[str,
         "mine": row.user_id == getattr(user, "pk", None) and may(user, "review"),
         "own": row.length - row.kept,
         "next": row.undone[-1] if row.undone and not row.serial else None,
+        "answer_inputs": list_answer_inputs(read_answer_form(parent.attempted)),
     }
 
 

@@ -40,7 +40,7 @@ class ForkIn(BodyIn):
         Text,
         Field(
             max_length=100_000,
-            description="What is said in the end; of a task with an answer form the JSON object of its fields.",
+            description="The last words; of a task with an answer form the submitted object as JSON, empty for none.",
         ),
     ] = ""
 

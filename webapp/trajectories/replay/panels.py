@@ -9,11 +9,12 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from synthesis.errors import EnvariumError
+from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
 from synthesis.verifiers.frame import place_of
 from synthesis.verifiers.frame_words import outside_sentence
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
-from webapp.scenarios.answer_form import list_form_rows, read_form_and_expected
+from webapp.scenarios.answer_form import list_answer_rows
 from webapp.scenarios.models import Check
 from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import matrix_job
@@ -125,18 +126,19 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
 
 
 def answer(trajectory: Trajectory, row: Step) -> dict[str, Any]:
-    """The given answer beside the form that the task asks for, at the step that gives it."""
-    says = row.kind == StepKind.MESSAGE and bool(row.content) and _ends(trajectory, row.content)
-    if not says and row.kind != StepKind.ANSWER:
+    """The submitted answer beside the answer form of the task, at the step that gives it.
+
+    A submission that was refused stands beside the form as well; its result says which fields were wrong.
+    """
+    if row.tool == SUBMIT_ANSWER:
+        given = answer_text(row.arguments) if isinstance(row.arguments, dict) else ""
+    elif row.kind == StepKind.MESSAGE and trajectory.answer and row.index == queries.answer_step(trajectory):
+        given = trajectory.answer
+    else:
         return {}
-    form, expected = read_form_and_expected(trajectory.revision) if trajectory.revision is not None else ((), {})
-    return {"form_rows": list_form_rows(form, expected, trajectory.answer)}
-
-
-def _ends(trajectory: Trajectory, words: str) -> bool:
-    """Whether the answer is these words, or in a conversation ends with them."""
-    said = trajectory.answer
-    return said == words or (trajectory.conversational and said.endswith(f"\n\n{words}"))
+    revision = trajectory.revision
+    rows = list_answer_rows(revision, given) if revision is not None else []
+    return {"form_rows": rows, "is_refused": row.tool == SUBMIT_ANSWER and row.ok is False}
 
 
 def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:

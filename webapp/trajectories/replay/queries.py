@@ -100,9 +100,9 @@ def followed_matrix(trajectory: Trajectory, names: list[Label]) -> dict[str, Any
 
 
 def answer_step(trajectory: Trajectory) -> int:
-    """The step that gives the answer; the last one if no step gives any."""
-    submitted, said = Q(kind=StepKind.ANSWER), Q(kind=StepKind.MESSAGE) & ~Q(content="")
-    rows = trajectory.steps.filter(submitted | said)
+    """The step that submits the answer, or of a task without an answer form says it; the last one if no step does."""
+    submitted, said = trajectory.steps.filter(kind=StepKind.ANSWER), trajectory.steps.filter(kind=StepKind.MESSAGE)
+    rows = submitted if trajectory.answer and submitted.exists() else said.exclude(content="")
     given = rows.order_by("-index").values_list("index", flat=True).first() if trajectory.answer else None
     return max(trajectory.step_count - 1, 0) if given is None else given
 

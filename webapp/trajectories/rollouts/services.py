@@ -20,6 +20,7 @@ from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of
 from webapp.trajectories.rollouts.spec import Spec
 
+SUPERSEDED_REMEDY = "Edit the task and give it an answer form, or import it again."
 NO_CONTENT = "This task has no content: its import did not finish. Import its file again."
 
 
@@ -29,11 +30,13 @@ def obstacle(revision: TaskRevision | None) -> str:
         return NO_CONTENT
     if needs_judge(revision) and default_of(LLMRole.JUDGE) is None:
         return NO_JUDGE
-    return unjudged(bool(revision.criteria) or revision.checks.exists())
+    return unjudged(bool(revision.criteria) or revision.checks.exists(), revision.superseded)
 
 
-def unjudged(has_verifier: bool) -> str:
-    """Why no attempt at a revision could be judged; empty where one could."""
+def unjudged(has_verifier: bool, superseded: str) -> str:
+    """Why no attempt at a revision could be judged; empty where one could. `superseded` is why it does not count."""
+    if superseded:
+        return f"This task is superseded. {superseded} {SUPERSEDED_REMEDY}"
     return "" if has_verifier else "This task has no checks and no criteria, so nothing could judge an attempt."
 
 

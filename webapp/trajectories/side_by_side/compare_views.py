@@ -21,6 +21,7 @@ from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Trajectory, no_environment
 from webapp.trajectories.side_by_side import queries
+from webapp.trajectories.side_by_side.answers import compare_answers
 from webapp.trajectories.side_by_side.end_states import compare_end_states
 from webapp.trajectories.side_by_side.table import Comparison, compare
 
@@ -65,6 +66,7 @@ def compared(request: HttpRequest) -> HttpResponse:
         "ids": _comma(ids),
         "equal": found.checks.equal[:MOST_EQUAL],
         "ends": compare_end_states(found.attempts),
+        "answer_lines": compare_answers(found.attempts),
         "copy_as": api_call(request, "GET", "api:compare_trajectories", query={"ids": _comma(ids)}),
     }
     return render(request, "trajectories/compare.html", context)

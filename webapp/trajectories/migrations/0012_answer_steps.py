@@ -5,7 +5,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("trajectories", "0010_pictures_index"),
+        ("trajectories", "0011_judged_scores"),
     ]
 
     operations = [

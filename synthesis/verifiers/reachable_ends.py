@@ -1,0 +1,210 @@
+"""Ends that the environment's own tools can reach beside the right one, searched for in a bounded number of executions.
+
+Short sequences are tried after, before or instead of the reference's calls, on the records that it is about. An end
+inside the frame that holds something else than the reference's, outside volatile paths and what somebody declared free,
+is wrong: a verifier that pays it in full does not see what an agent did. An end that comes back to the reference's by
+a detour is right. Deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from synthesis.contracts import Reference, ReferenceCall, State, is_refusal
+from synthesis.errors import ProgramEnded
+from synthesis.runtime import Episode, Sandbox, same_encoded
+from synthesis.runtime.encoding import share_unchanged
+from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
+from synthesis.verifiers.frame import Key, end_key, outside_changes
+from synthesis.verifiers.mutants import Mutant, call_words
+from synthesis.verifiers.plausible_arguments import KnownValues, known_values, plausible_arguments
+from synthesis.verifiers.state_changes import state_changes
+
+MOST_EPISODES = 32
+"""So many executions of the reference with something else beside it are made in the search."""
+AFTER, INSTEAD = 20, 8
+"""Of these, behind the reference and instead of one of its calls; the rest before it."""
+A_TOOL = 8
+"""Of one tool so many calls are tried at one place."""
+DEEPEST = 3
+UNDO_TRIES, UNDO_A_TOOL = 8, 2
+MOST_ENDS, MOST_DETOURS = 12, 3
+
+
+def reachable_ends(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
+    """Wrong ends, which must earn less than everything, and detours to the right one, which must earn it.
+
+    Raises ProgramError and InfrastructureError.
+    """
+    if first.state is None or subject.reference is None:
+        return []
+    search = _Search(sandbox, subject, subject.reference, start, first.state)
+    for place in ("after", "instead", "before"):
+        search.explore(place, first.changing)
+    return [*search.ends.values(), *search.detours]
+
+
+@dataclass
+class _Search:
+    sandbox: Sandbox
+    subject: Subject
+    reference: Reference
+    start: State
+    end: State
+    ends: dict[Key, Mutant] = field(default_factory=dict)
+    detours: list[Mutant] = field(default_factory=list)
+    episodes: int = 0
+
+    def __post_init__(self) -> None:
+        self.right = self._key(self.end)
+        self.known = self._own_first(self.end)
+
+    def explore(self, place: Literal["after", "instead", "before"], changing: Sequence[int]) -> None:
+        """Search at one place, as long as there are executions left for it."""
+        calls = self.reference.calls
+        if place == "after":
+            self._walk(calls, (), AFTER, "behind the reference")
+        elif place == "before":
+            self._walk((), calls, MOST_EPISODES, "before the reference")
+        else:
+            for step in changing:
+                name = f"instead of call {step + 1} ({calls[step].tool})"
+                self._walk(calls[:step], calls[step + 1 :], AFTER + INSTEAD, name, skip=calls[step].tool)
+
+    def _walk(
+        self,
+        before: Sequence[ReferenceCall],
+        behind: Sequence[ReferenceCall],
+        most: int,
+        name: str,
+        skip: str = "",
+    ) -> None:
+        """Try calls of each tool in turn between two parts of the reference; from a new end inside go on, if nothing
+        is to come behind it."""
+        waiting = {
+            tool.name: iter(plausible_arguments(tool, self.known, self.reference, A_TOOL))
+            for tool in self.subject.program.tools
+            if tool.kind == "change" and tool.name != skip
+        }
+        episode, added = None, []
+        try:
+            while waiting and self.episodes < most and len(self.ends) < MOST_ENDS:
+                if episode is None:
+                    episode, added = self._begin(before), []
+                    if episode is None:
+                        return
+                call = self._accepted(episode, waiting)
+                if call is None:
+                    return
+                added = [*added, call]
+                goes_on = self._judge(episode, before, added, behind, name)
+                if behind or not goes_on or len(added) == DEEPEST:
+                    episode.close()
+                    episode = None
+        except ProgramEnded:
+            return
+        finally:
+            if episode is not None:
+                episode.close()
+
+    def _accepted(self, episode: Episode, waiting: dict[str, Iterator[dict[str, Any]]]) -> ReferenceCall | None:
+        """The next call that goes through and changes something, of the tools in turn; None where there is none."""
+        while waiting:
+            name = next(iter(waiting))
+            proposals = waiting.pop(name)
+            for arguments in proposals:
+                result = episode.call(name, dict(arguments))
+                if result.patch and not is_refusal(result.ok, result.result):
+                    waiting[name] = proposals
+                    return ReferenceCall(tool=name, arguments=arguments)
+        return None
+
+    def _judge(
+        self,
+        episode: Episode,
+        before: Sequence[ReferenceCall],
+        added: Sequence[ReferenceCall],
+        behind: Sequence[ReferenceCall],
+        name: str,
+    ) -> bool:
+        """Carry out what is left, and keep an end that is wrong; whether the way may go on from here."""
+        for call in behind:
+            episode.call(call.tool, dict(call.arguments))
+        state = share_unchanged(self.start, episode.state())
+        calls = (*before, *added, *behind)
+        if outside_changes(self.subject.frame, self.start, state):
+            if not behind:
+                self._undo(episode, calls, added[-1], name)
+            return False
+        key = self._key(state)
+        if key != self.right and key not in self.ends:
+            self.ends[key] = self._mutant("end_reached", calls, name, "less")
+        return True
+
+    def _undo(self, episode: Episode, calls: tuple[ReferenceCall, ...], last: ReferenceCall, name: str) -> None:
+        """Try to take the last call back: calls on what it named, and on what it added."""
+        if len(self.detours) >= MOST_DETOURS:
+            return
+        state = episode.state()
+        own = {key for change in state_changes(self.end, state) for key, _ in change.items if key}
+        own |= {text for text in last.arguments.values() if isinstance(text, str)}
+        known, given = self._own_first(state, own), Reference(calls=(last,))
+        proposed = [
+            ReferenceCall(tool=tool.name, arguments=arguments)
+            for tool in self.subject.program.tools
+            if tool.kind == "change" and tool.name != last.tool
+            for arguments in plausible_arguments(tool, known, given, UNDO_A_TOOL)
+        ]
+        proposed.sort(
+            key=lambda call: -sum(value in own for value in call.arguments.values() if isinstance(value, str))
+        )
+        for call in proposed[:UNDO_TRIES]:
+            result = episode.call(call.tool, dict(call.arguments))
+            if not result.patch or is_refusal(result.ok, result.result):
+                continue
+            after = episode.state()
+            if self._key(after) == self.right and not same_encoded(after, self.end):
+                self.detours.append(self._mutant("detour_made", (*calls, call), name, "full"))
+            return
+
+    def _begin(self, calls: Sequence[ReferenceCall]) -> Episode | None:
+        self.episodes += 1
+        subject = self.subject
+        episode = self.sandbox.reset(
+            subject.program, subject.initial, seed=subject.seed, now=subject.now, validation=subject.validation
+        )
+        try:
+            for call in calls:
+                episode.call(call.tool, dict(call.arguments))
+        except ProgramEnded:
+            episode.close()
+            return None
+        except BaseException:
+            episode.close()
+            raise
+        return episode
+
+    def _own_first(self, state: State, own: set[str] | None = None) -> KnownValues:
+        """What stands in a state, the records that the reference is about before all others."""
+        known = known_values(state, self.reference)
+        if own is None:
+            added = state_changes(self.start, state)
+            own = known.used | {key for change in added for key, _ in change.items if key}
+        several = (*known.keys.values(), *known.values.values())
+        known.used = {text for values in several for text in values if isinstance(text, str)} - own
+        return known
+
+    def _key(self, state: State) -> Key:
+        return end_key(self.subject.frame, self.start, state, bounded=True)
+
+    def _mutant(
+        self,
+        kind: Literal["end_reached", "detour_made"],
+        calls: tuple[ReferenceCall, ...],
+        name: str,
+        expects: Literal["less", "full"],
+    ) -> Mutant:
+        reference = self.reference.model_copy(update={"calls": calls})
+        return Mutant(kind=kind, place=name, after=call_words(calls), reference=reference, expects=expects)

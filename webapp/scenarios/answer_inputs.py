@@ -1,0 +1,55 @@
+"""Inputs in which a person gives an answer by hand: one for each field of an answer form, by its type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.http import QueryDict
+
+from synthesis.contracts import AnswerField
+from synthesis.errors import InputError
+from synthesis.formats.answer_form import answer_schema, answer_text, describe_type, read_submission
+from webapp.scenarios.playground import argument_form
+
+NOTHING = "nothing"
+"""The box that says that no answer is submitted."""
+
+
+def list_answer_inputs(form: Sequence[AnswerField]) -> list[argument_form.Field]:
+    """Return an empty input for each field, in the form's order."""
+    made = {item.name: item for item in argument_form.fields_of(answer_schema(form))}
+    for field in form:
+        item = made[field.name]
+        item.kind_words, item.description = describe_type(field), field.description
+        item.input_type = field.type if field.type in ("date", "time") else "text"
+    return [made[field.name] for field in form]
+
+
+def read_answer(form: Sequence[AnswerField], posted: QueryDict) -> tuple[list[argument_form.Field], str]:
+    """Return the inputs with what was typed, and the answer as attempts hold it: empty if nothing is submitted.
+
+    An input that is wrong has an `error`; there is no answer then.
+    """
+    inputs = list_answer_inputs(form)
+    if posted.get(NOTHING):
+        return inputs, ""
+    given = argument_form.read(inputs, posted)
+    for field, item in zip(form, inputs, strict=True):
+        if not item.value.strip():
+            given.pop(field.name, None)
+            item.error = "This field is needed." if field.required else ""
+        elif not item.error:
+            item.error = _find_error(field, given)
+    if any(item.error for item in inputs):
+        return inputs, ""
+    return inputs, answer_text(read_submission(form, given))
+
+
+def _find_error(field: AnswerField, given: Mapping[str, Any]) -> str:
+    try:
+        read_submission((field,), {field.name: given.get(field.name)})
+    except InputError as error:
+        words = str(error).removeprefix(f"{field.name}: ")
+        return f"{words[:1].upper()}{words[1:]}"
+    return ""
