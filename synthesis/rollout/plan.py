@@ -38,8 +38,8 @@ CONVERSATION_TURNS = 40
 
 class RolloutTask(Frozen):
     """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
-    environment. With an `answer_form` the agent submits its fields by a terminal tool. With `criteria` its verifier is a
-    rubric, and there are no checks; `expected_answer` is what code compares fields with for it. `key` is the caller's
+    environment. With an `answer_form` the agent submits its fields by a terminal tool. With `criteria` its verifier is
+    a rubric, and there are no checks; `expected_answer` is what code compares fields with for it. `key` is the caller's
     name for it and comes back in each attempt."""
 
     key: str

@@ -31,7 +31,7 @@ class Evidence(Frozen):
 
 
 def gather_evidence(calls: Sequence[str], start: State, final: State, answer: str, *, is_data: bool) -> Evidence:
-    """Return the evidence of an end. `calls` are as `spell_call` spells them, `is_data`: the answer is that of a form."""
+    """Return the evidence of an end. `calls` are as `spell_call` spells them; `is_data`: a form was submitted."""
     changes = make_patch(start, final)
     return Evidence(
         calls=_join_calls(calls) or NO_CALLS,

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from synthesis.runtime.child.answers import HELPERS
 
 from synthesis.drafts import TaskDraft
 from synthesis.errors import InfrastructureError, InputError, MalformedReply, Rejected
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.runtime.child.answers import HELPERS
 from synthesis.tasks.check_view import all_helpers, helpers_for
 from synthesis.tasks.checks import write_checks
 from synthesis.tasks.damaged_states import damaged

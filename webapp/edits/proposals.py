@@ -17,7 +17,7 @@ from synthesis.runtime.method_source import docstring_of, method_source, require
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
-from webapp.scenarios.answer_form import read_form_and_expected
+from webapp.scenarios.answer_form import read_criteria, read_form_and_expected
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import (
     as_reference,
@@ -27,7 +27,6 @@ from webapp.scenarios.references import (
     withheld_of,
 )
 from webapp.scenarios.revision_record import RevisionChanges, task_record
-from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
 
 PROGRAM_FIELD = "env_class_code"

@@ -1,16 +1,20 @@
-"""The answer form of a stored revision, as pages show it, with what was submitted if there is an answer."""
+"""The answer form of a stored revision, as pages show it, with what was submitted if there is an answer; and the rubric
+of a revision, of which code decides some criteria over that form."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from synthesis.contracts import AnswerField
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import compare_spec, describe_type, read_expected, read_form
+from synthesis.formats.criteria import asks_judge, criterion_line
+from synthesis.formats.records import Criterion
 from synthesis.runtime.child.answer_values import answer_value, is_equal
+from synthesis.verifiers.rubric import Rubric
 from webapp.scenarios.models import TaskRevision
 
 SHOWN_CHARS = 500
@@ -47,6 +51,31 @@ def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, .
         return form, read_expected(raw, form, place)
     except FormatError:
         return (), {}
+
+
+def read_criteria(stored: Iterable[Any]) -> tuple[Criterion, ...]:
+    """Return the criteria that a revision holds, none if checks judge it."""
+    return tuple(Criterion.model_validate(one) for one in stored)
+
+
+def read_rubric(revision: TaskRevision) -> Rubric | None:
+    """Return the rubric, None if checks judge the task."""
+    criteria = read_criteria(revision.criteria)
+    if not criteria:
+        return None
+    form, expected = read_form_and_expected(revision)
+    return Rubric(criteria=criteria, answer_form=form, expected_answer=expected)
+
+
+def name_criteria(revisions: Iterable[int]) -> dict[int, list[str]]:
+    """Return the lines of the criteria of those among the revisions that a rubric judges."""
+    rows = TaskRevision.objects.filter(pk__in=list(revisions), verifier_kind="rubric").values_list("pk", "criteria")
+    return {pk: [criterion_line(one) for one in read_criteria(criteria)] for pk, criteria in rows}
+
+
+def needs_judge(revision: TaskRevision) -> bool:
+    """Return whether a judge has to decide what an attempt at the revision earns."""
+    return asks_judge(read_criteria(revision.criteria))
 
 
 def list_form_rows(

@@ -9,8 +9,8 @@ from django.http import HttpRequest
 
 from webapp.query_params import Params
 from webapp.scenarios import queries
+from webapp.scenarios.answer_form import read_criteria
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.rubric import read_criteria
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12

@@ -19,9 +19,9 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import read_rubric
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, offered_program
-from webapp.scenarios.rubric import read_rubric
 from webapp.scenarios.states import load_state
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory

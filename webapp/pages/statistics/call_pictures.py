@@ -15,8 +15,8 @@ from webapp.pages.statistics.attempt_pictures import Bar, make_bars
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.query_params import MOST_PICKS
 from webapp.runs.evaluations.statistics import wilson
+from webapp.scenarios.answer_form import name_criteria
 from webapp.scenarios.models import Check, TaskRevision
-from webapp.scenarios.rubric import name_criteria
 from webapp.trajectories.failure_reason import newest_scores
 from webapp.trajectories.models import Step
 from webapp.trajectories.totals import SCORED

@@ -12,10 +12,10 @@ from synthesis.formats.criteria import criterion_line
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.models import ReviewKind, ReviewQueue
 from webapp.review.verdicts import REASONS, VERDICTS
+from webapp.scenarios.answer_form import read_criteria
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Score, StepKind, Trajectory

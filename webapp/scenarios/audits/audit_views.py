@@ -14,13 +14,13 @@ from webapp.environments.models import Environment
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
+from webapp.scenarios.answer_form import needs_judge
 from webapp.scenarios.audits import services
 from webapp.scenarios.audits.bulk_preview import audit_preview
 from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
 from webapp.scenarios.audits.services import is_stale
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import find_task
-from webapp.scenarios.rubric import needs_judge
 from webapp.scenarios.task_filters import read_filters
 from webapp.scenarios.task_views import shown_revision
 

@@ -14,11 +14,11 @@ from synthesis.contracts import OutsideChange
 from synthesis.verifiers.audit_report import GAPS, NOTES, full
 from synthesis.verifiers.frame_words import outside_sentence
 from synthesis.verifiers.mutants import around_difference
+from webapp.scenarios.answer_form import read_criteria
 from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.rubric import read_criteria
 from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400

@@ -23,9 +23,9 @@ from webapp.endpoints.queries import default_of
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import needs_judge
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
-from webapp.scenarios.rubric import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_call
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import PlaygroundFork, StepKind, Trajectory

@@ -12,9 +12,9 @@ from synthesis.verifiers.rubric import NO_JUDGE
 from webapp.endpoints.models import Endpoint, LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.jobs.services import create
+from webapp.scenarios.answer_form import needs_judge
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.rubric import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint
 from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of
