@@ -18,7 +18,7 @@ from tests.rollouts_web.support import make_task, person
 from tests.training_data.kits import Scripted, call, say
 from tests.training_data.test_export import attempted, exported, store
 from webapp.datasets.export.state_changes import attempts_of
-from webapp.scenarios.answer_form import read_entered_answer
+from webapp.scenarios.answers.answer_form import read_entered_answer
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.scenarios.revision_record import same_record

@@ -18,7 +18,7 @@ from webapp.accounts.services import audit
 from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.recorded_judge import RecordedJudge
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay
