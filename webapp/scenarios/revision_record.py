@@ -14,6 +14,7 @@ from synthesis.formats.spoken_facts import fact_checks
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
+from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.services import Start
 
 
