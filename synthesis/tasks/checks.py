@@ -16,7 +16,7 @@ from synthesis.errors import InputError, MalformedReply, Rejected
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
-from synthesis.runtime.child.check_language import MODULES
+from synthesis.runtime.child.check_names import MODULES
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.tasks.check_source import BY_HAND, INVALID, NEVER_VARIES, normal_form, reads_by_hand, require_form

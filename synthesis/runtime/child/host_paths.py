@@ -45,6 +45,7 @@ def _forget_place(module: types.ModuleType) -> None:
         space["__path__"] = []
     spec = space.get("__spec__")
     if spec is None:
+        space.pop("__loader__", None)
         return
     if isinstance(spec.loader_state, types.SimpleNamespace):
         spec.loader_state.filename = None

@@ -165,12 +165,14 @@ class Zygote:
         descriptor."""
         signal.signal(signal.SIGCHLD, lambda *_: self.reap())
         report = json.dumps(self.report()).encode()
+        self._rehearse()
         gc.collect()
+        # Once more: what was let go of since then left holes again.
+        density.fill_holes()
         gc.freeze()
         gc.disable()
         # The collector runs between calls (`worker`); within one only where it makes very much.
         gc.set_threshold(_GARBAGE)
-        self._rehearse()
         wire.send(self.control, report)
         while True:
             try:
