@@ -23,7 +23,7 @@ MOST_TOLD = 3
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@functools.lru_cache(maxsize=1_024)
+@functools.lru_cache(maxsize=512)
 def _read(source: str) -> tuple[str, bytes]:
     """(why a check cannot run, its code as it is sent); one of them is empty."""
     if len(source) > SOURCE_CHARS:
