@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 from . import names  # noqa: F401  # isort: skip
 
-from . import bare_stack, density, host_paths, machine, preload, vdso, virtual, warm, wire, worker
+from . import bare_stack, density, machine, preload, vdso, virtual, warm, wire, worker
 from . import jail as jails
 
 _REMEMBERED = 1_024
@@ -132,7 +132,7 @@ class Zygote:
         virtual.install()
         warm.up(options)
         preload.close_imports()
-        host_paths.remove_paths()
+        machine.remove_paths()
         _raise_own_risk()
         gc.collect()
         density.fill_holes()
