@@ -17,7 +17,7 @@ from synthesis.errors import InputError, ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import OTHER_NOW, Subject, run_calls
 from synthesis.verifiers.frame import frame_of, unpinned, widen, widenings
-from synthesis.verifiers.pinned_values import OWN_ID, counters, differing_parts, positional_names
+from synthesis.verifiers.frames.pinned_values import OWN_ID, counters, differing_parts, positional_names
 from synthesis.verifiers.plausible_arguments import known_values, plausible_arguments
 from synthesis.verifiers.state_changes import StateChange, mapping_of, path_of, state_changes
 

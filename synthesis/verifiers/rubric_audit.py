@@ -12,12 +12,12 @@ from synthesis.llm import ChatModel
 from synthesis.runtime import Sandbox, make_patch
 from synthesis.verifiers.answer_variants import altered
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
-from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
 from synthesis.verifiers.faults import probe_faults
 from synthesis.verifiers.judge import Judge, ask
 from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.probe_families import spread
+from synthesis.verifiers.probes.call_mutants import call_mutants
 from synthesis.verifiers.rubric import RubricCase, RubricReward, judge_rubric
 
 MOST_MUTANTS = 12
