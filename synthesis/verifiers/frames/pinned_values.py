@@ -30,6 +30,7 @@ SHORTEST_ID = 3
 """Shorter ids are renamed only where they are the whole text."""
 CHOSEN = '"~chosen"'
 OWN_ID = "~own"
+_WORD = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
 _NUMBER = re.compile(r"\d{1,18}")
 Record = tuple[str, str, Any]
 """(path of the collection, key, content) of an added record."""
@@ -42,18 +43,19 @@ class Names:
 
     def __init__(self, names: Mapping[str, str]) -> None:
         self._names = names
-        long = sorted((key for key in names if len(key) >= SHORTEST_ID and not key.isdigit()), key=len, reverse=True)
-        within = "|".join(map(re.escape, long))
-        self._within = re.compile(rf"(?<![A-Za-z0-9])(?:{within})(?![A-Za-z0-9])") if long else None
+        self._within = any(len(key) >= SHORTEST_ID and not key.isdigit() for key in names)
 
     def __contains__(self, key: str) -> bool:
         return key in self._names
 
     def rename(self, text: str) -> str:
-        """The text with other names for ids."""
+        """The text with other names for ids: for itself, or for the words in it."""
         if text in self._names:
             return self._names[text]
-        return self._within.sub(lambda found: self._names[found[0]], text) if self._within is not None else text
+        return _WORD.sub(lambda found: self._word(found[0]), text) if self._within else text
+
+    def _word(self, word: str) -> str:
+        return self._names.get(word, word) if len(word) >= SHORTEST_ID and not word.isdigit() else word
 
 
 NO_NAMES = Names({})

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from synthesis.contracts import Allowance, Frame, OutsideChange, State
-from synthesis.verifiers.pinned_values import (
+from synthesis.verifiers.frames.pinned_values import (
     NO_NAMES,
     Names,
     Record,
@@ -30,6 +31,8 @@ ENDS = {"added": "+", "removed": "-", "reordered": "#"}
 SHOWN_CHARS = 120
 """Of a value that is told, so much; of several allowed ones the first `SHOWN_VALUES`."""
 SHOWN_VALUES = 4
+MOST_COMPARED = 40
+"""With so many of the records that may be added one that may not is compared, to tell what is wrong with it."""
 _COUNTING = frozenset({"next", "last", "new", "counter", "counters", "count", "counts", "seq", "sequence", "serial"})
 _COUNTING |= {"id", "ids", "number", "numbers", "no", "index"}
 Group = tuple[str, str, str]
@@ -194,7 +197,7 @@ class FramedEnd:
             return []
         if not any(item.records for item in given) or unfit == change.count > _most(given):
             return [OutsideChange(path=path, kind="added", count=change.count)]
-        found = list(self._strange_parts(change, given, place))
+        found = list(islice(self._strange_parts(change, given, place), MOST_COMPARED))
         return found or [OutsideChange(path=path, kind="added", count=unfit)]
 
     def _unfit(self, change: StateChange, place: str) -> int:
