@@ -223,7 +223,7 @@ def compile_check(tree: ast.Module) -> CodeType:
     how much there is."""
     for node, _ in list(_nodes(tree)):
         if isinstance(node, ast.Try) and node.handlers:
-            place = {"lineno": node.lineno, "col_offset": node.col_offset}
-            caught = ast.Name(id=MEMORY, ctx=ast.Load(), **place)
-            node.handlers.insert(0, ast.ExceptHandler(type=caught, body=[ast.Raise(**place)], **place))
+            caught = ast.copy_location(ast.Name(id=MEMORY, ctx=ast.Load()), node)
+            again = ast.copy_location(ast.Raise(), node)
+            node.handlers.insert(0, ast.copy_location(ast.ExceptHandler(type=caught, body=[again]), node))
     return compile_tree(ast.fix_missing_locations(tree), "<check>")

@@ -7,7 +7,7 @@ asks innocently goes on.
 
 from __future__ import annotations
 
-import _imp  # type: ignore[import-not-found]
+import _imp
 import gc
 import linecache
 import logging
@@ -81,14 +81,15 @@ def remove_paths() -> None:
         sys.modules.pop(name).__dict__.clear()
     for module in [module for module in sys.modules.values() if isinstance(module, types.ModuleType)]:
         _forget_place(module)
+    rename: Any = vars(_imp)["_fix_co_filename"]
     for found in gc.get_objects():
         if type(found) is types.FunctionType and not found.__code__.co_filename.startswith("<"):
-            _imp._fix_co_filename(found.__code__, f"<{found.__globals__.get('__name__', 'sandbox')}>")
+            rename(found.__code__, f"<{found.__globals__.get('__name__', 'sandbox')}>")
     linecache.clearcache()
     zoneinfo.reset_tzpath(to=())
     # It leaves out its own frames by their file when it looks for who logs.
-    logging._srcfile = logging.info.__code__.co_filename  # type: ignore[attr-defined]
-    platform.architecture.__defaults__ = ("", *platform.architecture.__defaults__[1:])
+    logging._srcfile = logging.info.__code__.co_filename
+    platform.architecture.__defaults__ = "", *(platform.architecture.__defaults__ or ())[1:]
     sys.modules["__main__"] = types.ModuleType("__main__")
 
 

@@ -292,8 +292,11 @@ def _encoded_state(environment: Any, depth: int) -> Any:
         raise EncodingError(": ".join(describe(error))) from None
 
 
-def _observe(outcomes: Outcomes, environment: Any, tracker: Tracker, depth: int, observe: bool) -> dict[str, Any]:
+def _observe(
+    outcomes: Outcomes, environment: Any, tracker: Tracker | None, depth: int, observe: bool
+) -> dict[str, Any]:
     """What came of a call, with the change that it made."""
+    assert tracker is not None
     passed, value = outcomes.pop()
     if not passed and isinstance(value, MemoryError):
         raise value
