@@ -22,7 +22,13 @@ from webapp.environments.version_diff import DiffPart, part
 from webapp.paging import Page, keyset, window
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
-from webapp.scenarios.answers.answer_form import find_made_checks, read_form_and_expected, spell_form_parts
+from webapp.scenarios.answers.answer_form import (
+    PARTS,
+    find_made_checks,
+    hold_parts,
+    read_form_and_expected,
+    spell_form_parts,
+)
 from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
 from webapp.scenarios.withheld.filters import withheld_filter
@@ -121,6 +127,8 @@ def find_task(pk: int) -> Task:
     task = _TASK.first(pk=pk)
     if task is None:
         raise Http404("There is no such task.")
+    if task.current is not None:
+        hold_parts(task.current, tuple(getattr(task, f"part_{number}") for number in range(len(PARTS))))
     if task.current is not None and task.current.scenario_id == task.scenario_id:
         task.current.scenario = task.scenario  # the same row, without what was left out above
     return task
@@ -138,6 +146,7 @@ _TASK = KeptQuery[Task](
             "scenario__version__rules",
             "scenario__version__introduction",
         )
+        .annotate(**{f"part_{number}": F(f"current__{name}") for number, name in enumerate(PARTS)})
         .filter(pk=Given("pk"))
     )
 )

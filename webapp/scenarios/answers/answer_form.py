@@ -4,7 +4,7 @@ of a revision, of which code decides some criteria over that form."""
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,10 +18,8 @@ from synthesis.formats.answer_form import (
     form_record,
     read_expected,
     read_form,
-    read_submission,
     read_written_submission,
 )
-from synthesis.formats.files import loads, require_usable
 from synthesis.formats.former_answers import ProposedForm, propose_form
 from synthesis.formats.records import CheckRecord
 from synthesis.formats.spoken_facts import fact_checks, read_facts
@@ -29,6 +27,8 @@ from synthesis.runtime.child.answer_values import answer_value, is_equal
 from webapp.scenarios.models import Check, TaskRevision
 
 SHOWN_CHARS = 2_000
+PARTS = ("record__answer_form", "record__expected_answer", "record__contains")
+"""What pages read of a revision's record."""
 CheckOrigin = Literal["form", "contains"]
 ORIGINS: dict[CheckOrigin, tuple[str, str]] = {
     "form": ("from the answer form", "It compares a field of the submitted answer with its expected value"),
@@ -74,9 +74,30 @@ def read_listed_form(listed: Any, revision: int) -> tuple[AnswerField, ...]:
 
 def read_form_and_expected(revision: TaskRevision) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
     """Return the fields and their expected values. A form of an earlier version of Envarium counts as none."""
-    rows = TaskRevision.objects.filter(pk=revision.pk)
-    listed, expected = rows.values_list("record__answer_form", "record__expected_answer").first() or (None, None)
+    listed, expected, _ = _read_parts(revision)
     return parse_form(listed, expected, f"task {revision.task_id}")
+
+
+def hold_parts(revision: TaskRevision, parts: tuple[Any, ...]) -> None:
+    """Keep what a query for more has read of a revision's record: form, expected values and facts to be said."""
+    revision.held_parts = parts  # type: ignore[attr-defined]
+
+
+def hold_parts_of(revisions: Iterable[TaskRevision]) -> None:
+    """The same for many revisions, in one query."""
+    rows = list(revisions)
+    found = TaskRevision.objects.filter(pk__in={row.pk for row in rows}).values_list("pk", *PARTS)
+    known = {pk: parts for pk, *parts in found}
+    for row in rows:
+        hold_parts(row, tuple(known.get(row.pk, (None, None, None))))
+
+
+def _read_parts(revision: TaskRevision) -> tuple[Any, Any, Any]:
+    if not hasattr(revision, "held_parts"):  # a revision never changes
+        found = TaskRevision.objects.filter(pk=revision.pk).values_list(*PARTS).first()
+        hold_parts(revision, found or (None, None, None))
+    held: tuple[Any, Any, Any] = revision.held_parts  # type: ignore[attr-defined]
+    return held
 
 
 def parse_form(listed: Any, expected: Any, place: str) -> tuple[tuple[AnswerField, ...], dict[str, Any]]:
@@ -98,28 +119,6 @@ def read_given_answer(revision: TaskRevision, answer: str) -> str:
     """
     form = read_answer_form(revision)
     return answer_text(read_written_submission(form, answer)) if form else answer
-
-
-def read_entered_answer(form: Sequence[AnswerField], entered: Mapping[str, str]) -> str:
-    """Return the answer that was entered field by field as text; what is left empty is left out.
-
-    Numbers and `true` or `false` are read as such, lists and records as JSON. Raises InputError that names each field
-    that is wrong.
-    """
-    given = {field.name: _read_entered(field, entered[field.name].strip()) for field in form if entered.get(field.name)}
-    return answer_text(read_submission(form, {name: value for name, value in given.items() if value != ""}))
-
-
-def _read_entered(field: AnswerField, text: str) -> Any:
-    """A text that is no value of the field stays as it is, and is refused with the field's name."""
-    if field.type not in ("number", "money", "duration", "boolean", "list", "record"):
-        return text
-    try:
-        value = loads(text)
-        require_usable(value, field.name)
-    except (ValueError, RecursionError, FormatError):
-        return text
-    return value
 
 
 def list_form_rows(
@@ -145,7 +144,7 @@ def list_answer_rows(revision: TaskRevision, answer: str) -> list[FormRow]:
 
 def propose_answer_form(revision: TaskRevision) -> ProposedForm | None:
     """Return the form that could take the place of a superseded revision's checks; None if they name no values."""
-    former = TaskRevision.objects.filter(pk=revision.pk).values_list("record__answer_form", flat=True).first()
+    former, *_ = _read_parts(revision)
     rows = revision.checks.order_by("position").values_list("label", "source")
     checks = [CheckRecord(label=label, source=source) for label, source in rows]
     return propose_form(revision.instruction, checks, former)
@@ -174,9 +173,7 @@ def show_value(value: Any) -> str:
 
 def find_made_checks(revision: TaskRevision) -> dict[str, CheckOrigin]:
     """Return the sources of the checks of a revision that nobody wrote, and what each was made from."""
-    rows = TaskRevision.objects.filter(pk=revision.pk)
-    names = ("record__answer_form", "record__expected_answer", "record__contains")
-    listed, expected, facts = rows.values_list(*names).first() or (None, None, None)
+    listed, expected, facts = _read_parts(revision)
     place = f"task {revision.task_id}"
     made: dict[str, CheckOrigin] = {
         check.source: "form" for check in field_checks(*parse_form(listed, expected, place))

@@ -12,9 +12,6 @@ from synthesis.errors import InputError
 from synthesis.formats.answer_form import answer_schema, answer_text, describe_type, read_submission
 from webapp.scenarios.playground import argument_form
 
-NOTHING = "nothing"
-"""The box that says that no answer is submitted."""
-
 
 def list_answer_inputs(form: Sequence[AnswerField]) -> list[argument_form.Field]:
     """Return an empty input for each field, in the form's order."""
@@ -27,13 +24,11 @@ def list_answer_inputs(form: Sequence[AnswerField]) -> list[argument_form.Field]
 
 
 def read_answer(form: Sequence[AnswerField], posted: QueryDict) -> tuple[list[argument_form.Field], str]:
-    """Return the inputs with what was typed, and the answer as attempts hold it: empty if nothing is submitted.
+    """Return the inputs with what was typed, and the answer as attempts hold it.
 
-    An input that is wrong has an `error`; there is no answer then.
+    An input that is wrong has an `error`; the answer is empty then.
     """
     inputs = list_answer_inputs(form)
-    if posted.get(NOTHING):
-        return inputs, ""
     given = argument_form.read(inputs, posted)
     for field, item in zip(form, inputs, strict=True):
         if not item.value.strip():

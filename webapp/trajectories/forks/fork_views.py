@@ -22,7 +22,7 @@ from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.answers.answer_form import read_answer_form
-from webapp.scenarios.answers.answer_inputs import NOTHING, read_answer
+from webapp.scenarios.answers.answer_inputs import read_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground.playground_views import said
 from webapp.trajectories.forks import checks_now, outcomes, page, services
@@ -119,7 +119,7 @@ def by_hand_finish(request: HttpRequest, pk: int) -> HttpResponse:
     form = read_answer_form(find_fork(pk).parent.attempted)
     if form:
         inputs, answer = read_answer(form, request.POST)
-        typed = {"answer_inputs": inputs, "submits_nothing": NOTHING in request.POST}
+        typed = {"answer_inputs": inputs}
         if any(item.error for item in inputs):
             context = page.of_playground(play, find_fork(pk), request.user) | typed | {"problem": WRONG_FIELDS}
             return render(request, "trajectories/forks/by_hand.html", context, status=422)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from webapp.scenarios.answers.answer_form import FormRow, list_form_rows, read_form_and_expected
+from webapp.scenarios.answers.answer_form import FormRow, hold_parts_of, list_form_rows, read_form_and_expected
 from webapp.trajectories.models import Trajectory
 
 
@@ -26,6 +26,7 @@ class AnswerLine:
 
 def compare_answers(attempts: Sequence[Trajectory]) -> list[AnswerLine]:
     """Return the fields of the attempted forms; empty if no revision that was attempted has a form."""
+    hold_parts_of([row.attempted for row in attempts])
     forms = {row.attempted.pk: read_form_and_expected(row.attempted) for row in attempts}
     by_attempt = [
         {one.field.name: one for one in list_form_rows(*forms[row.attempted.pk], row.answer)} for row in attempts
