@@ -26,7 +26,7 @@ from synthesis.formats.spoken_facts import fact_checks, read_facts
 from synthesis.runtime.child.answer_values import answer_value, is_equal
 from webapp.scenarios.models import Check, TaskRevision
 
-SHOWN_CHARS = 2_000
+SHOWN_CHARS = 100_000
 PARTS = ("record__answer_form", "record__expected_answer", "record__contains")
 """What pages read of a revision's record."""
 CheckOrigin = Literal["form", "contains"]
