@@ -23,7 +23,7 @@ from .bare_stack import Outcomes, Work, take
 from .check_run import MESSAGE_CHARS, describe, evaluate
 from .codec import EncodingError, attributes_of, decode, encode, state_hash
 from .construct import construct, static_attribute
-from .jail_probe import probe
+from .jail import probe
 from .patches import Tracker
 from .schema import validate_arguments
 
