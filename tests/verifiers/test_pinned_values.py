@@ -55,6 +55,11 @@ NEW = {"table": 1, "lines": [{"dish": "A", "n": 1}, {"dish": "B", "n": 2}], "at"
             "ledger.append({'member_id': 'M-2', 'cents': 5})",
             "member_id of a new record in ledger should be “M-1”, is “M-2”",
         ),
+        ("orders['O-7'] = dict(NEW); sent.append({'order_id': 'O-7', 'by': 'post'})", ""),
+        (
+            "orders['O-7'] = dict(NEW); sent.append({'order_id': 'O-1', 'by': 'post'})",
+            "order_id of a new record in sent should be “O-3”, is “O-1”",
+        ),
         ("members.pop('M-2')", ""),
         ("members.pop('M-1')", "1 record removed from members"),
     ],
@@ -64,6 +69,7 @@ def test_added_records_are_matched_by_what_they_hold(edit: str, told: str) -> No
         "orders": {"O-1": {"table": 4}},
         "current": {"order": "", "open": True},
         "ledger": [],
+        "sent": [],
         "members": {"M-1": {"name": "Ann"}, "M-2": {"name": "Bo"}},
     }
 
@@ -74,7 +80,7 @@ def test_added_records_are_matched_by_what_they_hold(edit: str, told: str) -> No
 
     right = changed(
         "orders['O-3'] = dict(NEW); current['order'] = 'O-3'; members.pop('M-2'); "
-        "ledger.append({'member_id': 'M-1', 'cents': 5})"
+        "ledger.append({'member_id': 'M-1', 'cents': 5}); sent.append({'order_id': 'O-3', 'by': 'post'})"
     )
     said = outside_sentence(outside_changes(frame_of(start, right), start, changed(edit)))
     assert said == (f"Changed outside the frame: {told}." if told else "")
