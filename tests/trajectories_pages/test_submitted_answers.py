@@ -102,6 +102,7 @@ def test_an_attempt_that_submitted_nothing_says_so(browser: Client, made: SeedLi
 FIELDS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"type": "number"}, "11", "", "11"),
     ({"type": "money"}, "5.999", "two decimals", ""),
+    ({"type": "duration"}, "5,5", "Write a number", ""),
     ({"type": "date"}, "2027-02-30", "YYYY-MM-DD", ""),
     ({"type": "time"}, "08:15", "", '"08:15"'),
     ({"type": "boolean"}, "true", "", "true"),

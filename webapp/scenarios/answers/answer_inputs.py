@@ -34,6 +34,8 @@ def read_answer(form: Sequence[AnswerField], posted: QueryDict) -> tuple[list[ar
         if not item.value.strip():
             given.pop(field.name, None)
             item.error = "This field is needed." if field.required else ""
+        elif item.error and item.kind == "number":
+            item.error = "Write a number, such as 5.9."
         elif not item.error:
             item.error = _find_error(field, given)
     if any(item.error for item in inputs):
