@@ -32,7 +32,6 @@ from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.open_questions import is_all_known
 from synthesis.tasks.trajectory_filters import InventedVerdict
-from synthesis.verifiers.rubric_evidence import NO_CALLS
 
 FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 QUERY = re.compile(r"^- (\w+)\(.*?\) \[query\]", re.MULTILINE)
@@ -263,21 +262,6 @@ def _user_words(call: Recorded) -> str:
     return prompt("user", "optimised").render(intent=intent, stop=STOP)
 
 
-<<<<<<< HEAD
-=======
-def _rubric_words(call: Recorded) -> str:
-    evidence = FENCE.findall(call.words)
-    return prompt("judge", "rubric").render(
-        instruction=_between(call.words, "was given:\n\n", "\n\nThe criteria:"),
-        criteria=_between(call.words, "The criteria:\n\n", "\n\nWhat really changed"),
-        calls=NO_CALLS,
-        facts=evidence[0][2],
-        answer=evidence[1][2],
-        fence=fence_line("evidence", f"{evidence[0][2]}\0{evidence[1][2]}"),
-    )
-
-
->>>>>>> w-judge
 SPECIAL: dict[str, Callable[[Recorded], str]] = {
     "task": _acting_words,
     "conversation": _acting_words,
