@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Allowance, Frame, Program, Reference, ReferenceCall, Tool
+from synthesis.contracts import Allowance, AnswerField, Frame, Program, Reference, ReferenceCall, Tool
 from synthesis.runtime import encode_state
 from synthesis.verifiers.call_sequences import Subject
 
@@ -62,7 +62,8 @@ def check(says: str, parameters: str = "initial_state, final_state, answer") -> 
 
 TEA = check("final_state['orders'].get('tea') == 3")
 OTHERS = check("{k: v for k, v in final_state['orders'].items() if k != 'tea'} == initial_state['orders']")
-ANSWER = check("says_number(answer, 3)")
+FORM = (AnswerField(name="count", type="number"),)
+ANSWER = check("is_expected(answer, 'count', 3, type='number')")
 FRAME = Frame(allowances=(Allowance(path="/orders/tea", values=(3,)),))
 """What the usual reference changes, and to what."""
 UNPINNED = Frame(allowances=(Allowance(path="/orders/tea"),))
@@ -74,7 +75,7 @@ def program() -> Program:
     return Program(source=SOURCE, class_name="Shop", tools=TOOLS)
 
 
-def reference(*calls: ReferenceCall, answer: str = "I ordered 3 .") -> Reference:
+def reference(*calls: ReferenceCall, answer: str = '{"count": 3}') -> Reference:
     return Reference(calls=calls or (ReferenceCall(tool="look"), ORDER), answer=answer)
 
 
@@ -84,6 +85,7 @@ def subject(*checks: str, **changes: Any) -> Subject:
         "program": program(),
         "initial": encode_state(INITIAL),
         "checks": checks or (TEA, OTHERS, ANSWER),
+        "answer_form": FORM,
         "reference": reference(),
         "frame": None if "reference" in changes else FRAME,
     }

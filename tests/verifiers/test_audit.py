@@ -35,7 +35,7 @@ def test_a_sound_task_is_green(sandbox: Sandbox) -> None:
     assert (found.nothing.reward, found.reference and found.reference.reward) == (0, 1)
     assert found.deterministic is True
     spelled = [one for one in found.mutants if one.mutant.expects == "full"]
-    assert len(spelled) >= 6
+    assert [one.mutant.after for one in spelled if one.mutant.kind == "answer_respelled"] == ['{"count": 3.0}']
     assert found.below == len(found.counted) == len(found.mutants) - len(spelled) > 5
     removed = next(one for one in found.mutants if one.mutant.kind == "call_removed")
     assert removed.noticed_by == (0,)
@@ -237,13 +237,18 @@ def test_checks_that_contradict_are_observed_not_proved(sandbox: Sandbox) -> Non
 
 
 def test_an_answer_that_no_check_reads_is_noted_and_not_altered(sandbox: Sandbox) -> None:
-    found = audit_task(sandbox, subject(TEA, OTHERS))
+    found = audit_task(sandbox, subject(TEA, OTHERS, answer_form=()))
     assert (found.state, kinds(found)) == ("green", {"answer_ignored"})
     assert not [one for one in found.mutants if one.mutant.kind == "answer_altered"]
 
 
+def test_a_field_that_no_check_reads_is_red(sandbox: Sandbox) -> None:
+    found = audit_task(sandbox, subject(TEA, OTHERS))
+    assert (found.state, kinds(found)) == ("red", {"answer_ignored", "answer_too_loose"})
+
+
 def test_a_third_parameter_is_the_answer_under_any_name(sandbox: Sandbox) -> None:
-    found = audit_task(sandbox, subject(TEA, OTHERS, check("says_number(c, 3)", "a, b, c")))
+    found = audit_task(sandbox, subject(TEA, OTHERS, check("is_expected(c, 'count', 3, type='number')", "a, b, c")))
     assert (found.state, kinds(found)) == ("green", set())
 
 
@@ -256,10 +261,10 @@ def test_without_a_reference_it_is_unproven_or_red(sandbox: Sandbox) -> None:
 
 def test_a_mutant_that_hangs_is_neither_right_nor_wrong(sandbox: Sandbox) -> None:
     """Altered by one, this reference runs into the program's endless loop: nothing is known of that end."""
-    many = reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 100}), answer="100 .")
+    many = reference(ReferenceCall(tool="order", arguments={"item": "tea", "count": 100}), answer='{"count": 100}')
     frame = Frame(allowances=(Allowance(path="/orders/tea", values=(100,)),))
     hundred = check("final_state['orders'].get('tea') == 100")
-    found = audit_task(sandbox, subject(hundred, OTHERS, reference=many, frame=frame), at_once=1)
+    found = audit_task(sandbox, subject(hundred, OTHERS, answer_form=(), reference=many, frame=frame), at_once=1)
     lost = [one for one in found.mutants if one.probe.reward is None]
     assert len(lost) == 1
     assert found.below == len(found.counted) - 1

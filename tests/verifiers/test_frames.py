@@ -164,7 +164,7 @@ def test_a_change_outside_makes_the_reward_zero_under_both_rules(sandbox: Sandbo
     right = start | {"orders": {"soap": 1, "tea": 3}}
     wrong = start | {"orders": {"soap": 2, "tea": 3}}
     for rule in ("goals", "proportion"):
-        options: dict[str, Any] = {"answer": "3", "rule": rule, "frame": frame}
+        options: dict[str, Any] = {"answer": '{"count": 3}', "rule": rule, "frame": frame}
         assert score_checks(sandbox, task.checks, start, right, **options).reward == 1
         judged = score_checks(sandbox, task.checks, start, wrong, **options)
         assert (judged.reward, judged.passed, judged.outside[0].path) == (0, 2, "/orders/soap")

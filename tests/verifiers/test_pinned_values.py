@@ -221,7 +221,7 @@ LOCKED = check("final_state['rooms']['R1']['status'] == 'locked'")
 
 
 def test_an_audit_makes_a_detour_which_must_earn_everything(sandbox: Sandbox) -> None:
-    task = desk(call("lock", room="R1")).model_copy(update={"checks": (LOCKED,)})
+    task = desk(call("lock", room="R1")).model_copy(update={"checks": (LOCKED,), "answer_form": ()})
     framed = task.model_copy(update={"frame": reference_frame(sandbox, task)})
     found = audit_task(sandbox, framed)
     (detour, *_) = [probe for probe in found.mutants if probe.mutant.kind == "detour_made"]

@@ -34,7 +34,7 @@ from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from synthesis.verifiers.rubric_evidence import CALLS_CHARS, Evidence, gather_evidence, is_quoted, spell_call
 from tests.fixtures.llm import Request, Scripted, ScriptedServer, hang, html, llm_server, say
 
-from .shop import subject
+from .shop import reference, subject
 
 CRITERIA = ("Three teas are ordered.", "The answer says how many.")
 RUBRIC = Rubric(criteria=CRITERIA)  # type: ignore[arg-type]
@@ -231,7 +231,9 @@ def audited(
     check_stop: Callable[[], None] = lambda: None,
     **changes: Any,
 ) -> TaskAudit:
-    fields = dict(subject()) | {"checks": (), "instruction": "Order three teas.", "criteria": CRITERIA} | changes
+    spoken = {"answer_form": (), "reference": reference(answer="I ordered 3 .")}
+    asked = {"checks": (), "instruction": "Order three teas.", "criteria": CRITERIA}
+    fields = dict(subject()) | spoken | asked | changes
     with llm_server(script) as server:
         return audit_rubric(sandbox(), RubricSubject(**fields), judge_of(server), check_stop)
 
