@@ -88,7 +88,8 @@ class _Search:
             for tool in self.subject.program.tools
             if tool.kind == "change" and tool.name != skip
         }
-        episode, added = None, []
+        episode: Episode | None = None
+        added: list[ReferenceCall] = []
         try:
             while waiting and self.episodes < most and len(self.ends) < MOST_ENDS:
                 if episode is None:
