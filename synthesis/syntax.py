@@ -13,6 +13,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Mapping
+from types import CodeType
 from typing import Any
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
@@ -34,6 +35,12 @@ def parse(source: str) -> ast.Module:
     _require_quick(source)
     with _ONE_AT_A_TIME:
         return ast.parse(source)
+
+
+def compile_tree(tree: ast.Module, name: str) -> CodeType:
+    """The code of a module; nothing is executed. Raises one of `UNREADABLE`."""
+    with _ONE_AT_A_TIME:
+        return compile(tree, name, "exec", dont_inherit=True)
 
 
 def expression(source: str) -> ast.Expression:

@@ -168,7 +168,11 @@ async def _flow(
 def _setting(limits: Attempts, row: TaskRow, turns: int) -> AttemptSetting:
     conversational = row.setting == "conversation"
     return AttemptSetting(
-        conversational=conversational, max_turns=turns, deadline_s=limits.deadline_s, max_unusable=limits.unusable
+        conversational=conversational,
+        max_turns=turns,
+        deadline_s=limits.deadline_s,
+        max_unusable=limits.unusable,
+        max_answer_mends=limits.answer_mends,
     )
 
 

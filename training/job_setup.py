@@ -13,6 +13,7 @@ from pydantic import SecretStr, ValidationError
 
 from synthesis.contracts import Message
 from synthesis.errors import InputError, ProgramError, StateError
+from synthesis.formats.answer_form import require_answer_tool
 from synthesis.llm import AskedModel, Endpoint
 from synthesis.rollout.styles import system_message
 from synthesis.runtime import Sandbox, default_sandbox
@@ -193,10 +194,15 @@ def _say_template(parts: Parts, replaced: bool) -> None:
 
 
 def check_programs(sandbox: Sandbox, rows: Sequence[TaskRow]) -> None:
-    """Begin one episode of each program. Raises InputError that names a task whose program does not load any more."""
+    """Begin one episode of each program. Raises InputError that names a task whose program does not load any more, or
+    has a tool named as the one that submits the task's answer."""
     seen: set[str] = set()
     for row in rows:
         task = row.rollout
+        try:
+            require_answer_tool(task.answer_form, (tool.name for tool in task.program.tools))
+        except InputError as error:
+            raise InputError(f"dataset: task {row.id!r} cannot be attempted: {error}") from error
         if task.program.source in seen:
             continue
         seen.add(task.program.source)

@@ -17,7 +17,7 @@ from synthesis.errors import FormatError
 from synthesis.formats.answer_form import MOST_FIELDS, compare_spec, read_form
 from synthesis.formats.records import CheckRecord
 from synthesis.runtime.child.answer_values import is_value
-from synthesis.syntax import UNREADABLE, parse
+from synthesis.syntax import UNREADABLE, literal, parse
 
 GONE = (
     "answer_fields", "denies", "mentions", "says_cannot", "says_date", "says_duration", "says_list", "says_money",
@@ -220,7 +220,7 @@ def _call(node: ast.expr | None, answer: str) -> ast.Call | None:
 
 def _literal(node: ast.expr) -> Any:
     try:
-        return ast.literal_eval(node)
+        return literal(ast.unparse(node))
     except (*UNREADABLE, TypeError):
         return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from synthesis.contracts import AnswerField
+from synthesis.contracts import AnswerField, TrajectoryStep
 from synthesis.errors import InputError
 from synthesis.formats.answer_form import (
     SUBMIT_ANSWER,
@@ -34,6 +34,17 @@ def read_submitted_run(record: RunRecord, form: Sequence[AnswerField]) -> RunRec
                 step = step.model_copy(update={"problem": str(error)})
         steps.append(step)
     return record.model_copy(update={"steps": tuple(steps), "answer": answer})
+
+
+def find_submitted_answer(steps: Sequence[TrajectoryStep], form: Sequence[AnswerField]) -> str:
+    """Return the answer that the steps of an attempt submitted, empty if none of them submitted one that fits."""
+    for step in reversed(steps):
+        if step.tool == SUBMIT_ANSWER and step.result is not None and not step.result.executed:
+            try:
+                return answer_text(read_submission(form, step.arguments))
+            except InputError:
+                return ""
+    return ""
 
 
 def _spell_last_message(steps: Sequence[RunStep], form: Sequence[AnswerField]) -> Sequence[RunStep]:

@@ -15,6 +15,8 @@ seen, answer, `ending`, `outcome`, reward, prompt hashes, usage, seconds by part
 state) and `on_step` follow it live. `stop` ends what runs as `cancelled`; leaving the generator kills the episodes.
 Checks are evaluated in children of their own after the episode's is gone.
 
+A task with an answer form ends by what the agent submits (`submission.py`), not by words.
+
 A `Plan` with a `fork` (`fork.py`) makes another attempt's first turns again and refuses where they go another way.
 
 Policies: `ChatPolicy` (an LLM, calls spelled as `styles.py` says), `ReferencePolicy`, `NoisyReferencePolicy`,

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import json
+import marshal
 from typing import Any
 
 from synthesis.contracts import DEFAULT_NOW
 from synthesis.errors import StateError
+from synthesis.runtime.check_language import breaches, compile_check
 from synthesis.runtime.child import codec
-from synthesis.runtime.child.check_language import breaches
 from synthesis.syntax import UNREADABLE, parse
 
 SOURCE_CHARS = 100_000
@@ -22,18 +23,26 @@ MOST_TOLD = 3
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
-@functools.lru_cache(maxsize=4_096)
+@functools.lru_cache(maxsize=512)
+def _read(source: str) -> tuple[str, bytes]:
+    """(why a check cannot run, its code as it is sent); one of them is empty."""
+    if len(source) > SOURCE_CHARS:
+        return f"the check has {len(source):,} characters; at most {SOURCE_CHARS:,} are read", b""
+    try:
+        tree = parse(source)
+        found = breaches(tree)
+        if not found:
+            return "", marshal.dumps(compile_check(tree))
+    except UNREADABLE as error:
+        return f"{type(error).__name__}: {error}"[:500], b""
+    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
+    return "; ".join(map(str, found[:MOST_TOLD])) + more, b""
+
+
 def language_problem(source: str) -> str:
     """Why a check cannot run: where it leaves the language of checks and what to write instead, or that it is no
     Python; empty if it can."""
-    if len(source) > SOURCE_CHARS:
-        return f"the check has {len(source):,} characters; at most {SOURCE_CHARS:,} are read"
-    try:
-        found = breaches(parse(source))
-    except UNREADABLE as error:
-        return f"{type(error).__name__}: {error}"[:500]
-    more = f" (and {len(found) - MOST_TOLD} more)" if len(found) > MOST_TOLD else ""
-    return "; ".join(map(str, found[:MOST_TOLD])) + more
+    return _read(source)[0]
 
 
 def state_text(state: Any) -> str:
@@ -50,9 +59,9 @@ def world_text(initial: str, final: str, answer: str | None) -> str:
 
 
 def check_request(source: str, world: str) -> bytes:
-    """The frame that asks for one verdict. Raises StateError (the source is no text)."""
-    head = f'{{"id":0,"op":"check","now":{_encode(DEFAULT_NOW)},"source":{state_text(source)}}}'
-    return f"{head}\0{world}".encode("ascii")
+    """The frame that asks for one verdict of a check without a `language_problem`."""
+    head = f'{{"id":0,"op":"check","now":{_encode(DEFAULT_NOW)},"size":{len(world)}}}'
+    return f"{head}\0{world}".encode("ascii") + _read(source)[1]
 
 
 def require_readable(world: str) -> None:

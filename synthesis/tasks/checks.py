@@ -19,7 +19,7 @@ from synthesis.formats.answer_form import with_field_checks
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
-from synthesis.runtime.child.check_language import MODULES
+from synthesis.runtime.child.check_names import MODULES
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.syntax import parse

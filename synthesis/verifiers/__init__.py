@@ -6,15 +6,15 @@ the criteria about the answer form, and a judge the facts, by the evidence that 
 
 A task may have a frame (`frame.py`): what a right way may change of the state, and to what. It follows from the
 executed reference (`reference_frame.py`, by the record-aware difference of `state_changes.py`) and is widened with
-reasons; any other change makes the reward 0. An end is held against it in `frame_places.py`, values as data in
-`pinned_values.py`, on the host: programs and checks never see it. In words: `frame_words.py`.
+reasons; any other change makes the reward 0. An end is held against it in `frames/framed_end.py`, values as data in
+`frames/pinned_values.py`, on the host: programs and checks never see it. In words: `frame_words.py`.
 
-The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it
-(families of them in `probe_families.py`; `call_mutants.py`: a call removed, an argument altered to what the tool
-accepts; `additive_mutants.py`: one unasked call beside it, or on a neighbour's record; `reachable_ends.py`: other ends
-that short sequences of calls reach, and detours to the same one; `answer_variants.py`: right answers in
-other spellings and wrong ones; `withheld_answers.py`: of a task that withholds a tool) are executed in episodes
-(`call_sequences.py`). `check_table.py` asks each check once for all end states that show it the same
+The audit (`audit.py`): nothing, the reference (twice, at another moment, with another seed) and variants of it are
+executed in episodes (`call_sequences.py`). Their families: `probe_families.py`. `probes/call_mutants.py`: a call
+removed, an argument altered to what the tool accepts; `probes/additive_mutants.py`: one unasked call beside it, or on a
+neighbour's record; `probes/reachable_ends.py`: other ends that short sequences of calls reach, and detours to the same
+one; `answer_variants.py`: right answers in other spellings and wrong ones; `withheld_answers.py`: of a task that
+withholds a tool. `check_table.py` asks each check once for all end states that show it the same
 (`check_reads.py`), with the very request of a score;
 `score_comparison.py` then has start, reference and a sample of variants scored, and names a check that says something
 else; `faults.py` says what the probes show.

@@ -17,8 +17,8 @@ from pydantic import ValidationError
 from synthesis.contracts import Allowance, AllowanceSource, Frame, OutsideChange, State
 from synthesis.errors import InputError
 from synthesis.runtime import canonical_json
-from synthesis.verifiers.frame_places import ENDS, FramedEnd
-from synthesis.verifiers.pinned_values import CHOSEN, counters
+from synthesis.verifiers.frames.framed_end import ENDS, FramedEnd
+from synthesis.verifiers.frames.pinned_values import CHOSEN, counters
 from synthesis.verifiers.state_changes import StateChange, path_of, state_changes
 
 MOST_TOLD = 20
@@ -61,14 +61,15 @@ def unpinned(allowance: Allowance, reason: str) -> Allowance:
 
 def widen(frame: Frame, more: Iterable[Allowance]) -> Frame:
     """The frame with further allowances. One that allows nothing more than another of its place is left out."""
-    kept = list(frame.allowances)
+    kept: dict[str, list[Allowance]] = {}
+    for item in frame.allowances:
+        kept.setdefault(item.path, []).append(item)
     for allowance in more:
-        same = [item for item in kept if item.path == allowance.path]
-        if any(_within(allowance, item) for item in same):
-            continue
-        kept = [item for item in kept if item.path != allowance.path or item.is_pinned or not _within(item, allowance)]
-        kept.append(allowance)
-    return Frame(allowances=tuple(kept))
+        same = kept.setdefault(allowance.path, [])
+        if not any(_within(allowance, item) for item in same):
+            same[:] = [item for item in same if item.is_pinned or not _within(item, allowance)]
+            same.append(allowance)
+    return Frame(allowances=tuple(item for same in kept.values() for item in same))
 
 
 def widenings(

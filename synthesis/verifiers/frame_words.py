@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from synthesis.contracts import Allowance, Frame, OutsideChange
-from synthesis.verifiers.frame_places import range_words, shown_value
+from synthesis.verifiers.frames.framed_end import range_words, shown_value
 
 VALUES_SHOWN = 6
 _LITERAL = {"~2": "*", "~3": "+", "~4": "-", "~5": "#"}

@@ -1,8 +1,8 @@
 """Mutants of a reference: each is wrong in one place, so a verifier that gives it the full reward is too weak.
 
 Here stands what a mutant is, and what an argument may be altered to: another plausible value, a text that says
-something else or unsays itself, a malformed one. Which of them a tool accepts is found by trying (`call_mutants.py`).
-The same reference and state always give the same mutants. Those of the answer are made by `answer_variants.py`.
+something else or unsays itself, a malformed one. `probes/call_mutants.py` tries which of them a tool accepts. The same
+reference and state always give the same mutants. Those of the answer are made by `answer_variants.py`.
 """
 
 from __future__ import annotations

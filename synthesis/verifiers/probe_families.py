@@ -12,15 +12,15 @@ from typing import TypeVar
 
 from synthesis.contracts import State
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.additive_mutants import additive_mutants
 from synthesis.verifiers.answer_variants import alter_answer, respell_answer
 from synthesis.verifiers.audit_report import Fault, FaultKind
-from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.faults import unaltered_faults
 from synthesis.verifiers.mutants import Mutant
-from synthesis.verifiers.reachable_ends import reachable_ends
+from synthesis.verifiers.probes.additive_mutants import additive_mutants
+from synthesis.verifiers.probes.call_mutants import call_mutants
+from synthesis.verifiers.probes.reachable_ends import reachable_ends
 from synthesis.verifiers.withheld_answers import claim_variants, solution_variants
 
 Variants = Callable[[Subject, State, ExecutedSequence], list[Mutant]]

@@ -17,7 +17,7 @@ from synthesis.errors import InputError, ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import OTHER_NOW, Subject, run_calls
 from synthesis.verifiers.frame import frame_of, unpinned, widen, widenings
-from synthesis.verifiers.pinned_values import OWN_ID, counters, differing_parts, positional_names
+from synthesis.verifiers.frames.pinned_values import OWN_ID, counters, differing_parts, positional_names
 from synthesis.verifiers.plausible_arguments import known_values, plausible_arguments
 from synthesis.verifiers.state_changes import StateChange, mapping_of, path_of, state_changes
 
@@ -51,10 +51,9 @@ def reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
                     counting |= _counters(state_changes(before, after))
                     before = after
             end, tries = before, _Tries(episode, subject.reference, before)
-            with suppress(ProgramEnded):
-                more += tries.look(subject.program.tools)
-                counting |= tries.add(subject.program.tools)
-                more += _volatile_beside(sandbox, subject, start, tries)
+            more += tries.look(subject.program.tools)
+            counting |= tries.add(subject.program.tools)
+            more += _volatile_beside(sandbox, subject, start, tries)
     except ProgramEnded as error:
         raise InputError(f"The reference cannot be carried out, so no frame can be made: {error}") from error
     frame = _freed(frame_of(start, end), [*_volatile(sandbox, subject, start, end), *counting.values()])
@@ -143,34 +142,40 @@ class _Tries:
         self._known = known_values(end, reference)
 
     def look(self, tools: Sequence[Tool]) -> Iterable[Allowance]:
-        """What calls change that look at something or are refused."""
+        """What calls change that look at something or are refused, as far as the program lives through them."""
         found: dict[str, Allowance] = {}
-        for tool in tools:
-            for arguments in plausible_arguments(tool, self._known, self._reference, LOOKS_A_TOOL):
-                harmless = arguments if tool.kind == "query" else _nowhere(arguments)
-                before = self.state
-                result = self._call(tool.name, harmless) if harmless is not None else None
-                if result is None or not result.patch:
-                    continue
-                if tool.kind == "query" or is_refusal(result.ok, result.result):
-                    for item in widenings(Frame(), before, self.state, source="reference", reason=KEPT):
-                        found[item.path] = unpinned(item, KEPT).model_copy(update={"most": None})
+        with suppress(ProgramEnded):
+            for tool in tools:
+                for arguments in plausible_arguments(tool, self._known, self._reference, LOOKS_A_TOOL):
+                    found |= self._look_once(tool, arguments)
         return found.values()
 
     def add(self, tools: Sequence[Tool]) -> dict[str, Allowance]:
         """The counters of records that the reference does not add: a way that adds one and takes it back lets them
         grow."""
         found: dict[str, Allowance] = {}
-        for tool in tools:
-            proposed = plausible_arguments(tool, self._known, self._reference, ADDED_A_TOOL)
-            for arguments in proposed if tool.kind == "change" else ():
-                before = self.state
-                self._call(tool.name, arguments)
-                changes = state_changes(before, self.state)
-                found |= _counters(changes)
-                if any(change.kind == "added" for change in changes):
-                    break
+        with suppress(ProgramEnded):
+            for tool in tools:
+                proposed = plausible_arguments(tool, self._known, self._reference, ADDED_A_TOOL)
+                for arguments in proposed if tool.kind == "change" else ():
+                    before = self.state
+                    self._call(tool.name, arguments)
+                    changes = state_changes(before, self.state)
+                    found |= _counters(changes)
+                    if any(change.kind == "added" for change in changes):
+                        break
         return found
+
+    def _look_once(self, tool: Tool, arguments: dict[str, Any]) -> dict[str, Allowance]:
+        harmless = arguments if tool.kind == "query" else _nowhere(arguments)
+        before = self.state
+        result = self._call(tool.name, harmless) if harmless is not None else None
+        if result is None or not result.patch:
+            return {}
+        if tool.kind != "query" and not is_refusal(result.ok, result.result):
+            return {}
+        kept = widenings(Frame(), before, self.state, source="reference", reason=KEPT)
+        return {item.path: unpinned(item, KEPT).model_copy(update={"most": None}) for item in kept}
 
     def _call(self, tool: str, arguments: dict[str, Any]) -> CallResult:
         result = self._episode.call(tool, arguments)

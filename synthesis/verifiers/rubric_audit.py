@@ -18,11 +18,11 @@ from synthesis.llm.chat import CountedModel
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.answer_variants import alter_answer
 from synthesis.verifiers.audit_report import Fault, MutantProbe, ProbedState, TaskAudit, full, state_of, untried
-from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.call_sequences import AT_ONCE, ExecutedSequence, Subject, run_calls, run_variants
 from synthesis.verifiers.faults import probe_faults
 from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.probe_families import spread
+from synthesis.verifiers.probes.call_mutants import call_mutants
 from synthesis.verifiers.rubric import Rubric, RubricCase, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence
 

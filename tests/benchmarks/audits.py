@@ -56,7 +56,8 @@ class OldShape:
             states.append(apply_patch(states[-1], patch))
         said = ""
         for state in states:
-            said += str(int(evaluate(source, loads(dumps(initial, 2)), loads(dumps(state, 2)), answer)[0]))
+            code = compile(source, "<check>", "exec")
+            said += str(int(evaluate(code, loads(dumps(initial, 2)), loads(dumps(state, 2)), answer)[0]))
         return said
 '''
 """A program that evaluates a check on many states in one process, as audits did: a check itself could not."""

@@ -26,3 +26,19 @@ from synthesis.formats.files import Entry
 def test_the_reason_names_the_right_place(parse: Callable[[Entry], Any], record: dict[str, Any], hint: str) -> None:
     with pytest.raises(FormatError, match=re.escape(hint)):
         parse(Entry("[0]", record))
+
+
+def test_a_task_has_criteria_or_checks() -> None:
+    fact = {"text": "The total is right.", "dimension": "tolerance", "field": "total"}
+    record = {
+        "env_id": "e", "task_id": "t", "task": "Pay.", "init_config": {}, "criteria": ["It is paid.", fact],
+        "answer_form": [{"name": "total", "type": "money"}], "expected_answer": {"total": 5.9},
+    }  # fmt: skip
+    read = scenario(Entry("[0]", record))
+    assert [one.record for one in read.criteria] == record["criteria"]
+    assert read.checks == ()
+    both = record | {"checklist_with_func": [{"check_item": "x", "check_func": "def check():\n    return True\n"}]}
+    with pytest.raises(FormatError, match="criteria or checks"):
+        scenario(Entry("[0]", both))
+    with pytest.raises(FormatError, match="no field"):
+        scenario(Entry("[0]", record | {"answer_form": [], "expected_answer": {}}))

@@ -18,12 +18,13 @@ import pytest
 from synthesis.contracts import AnswerField, Attempt
 from synthesis.errors import FormatError, InfrastructureError, InputError
 from synthesis.formats.answer_form import field_checks
+from synthesis.formats.records import Criterion
 from synthesis.llm import AskedModel, Endpoint
 from synthesis.portable.attempt import Limits, attempted, earned, untouched
 from synthesis.portable.package import package_id
 from synthesis.portable.task_file import TaskFile, program_of, write_tasks
 from synthesis.runtime import Sandbox
-from tests.fixtures.llm import Request, Scripted, call, llm_server, refuse
+from tests.fixtures.llm import Request, Scripted, call, llm_server, refuse, say
 from tests.portable.portable_support import NAMED, TASKS, Script, idle, packaged, portable, solving, unpacked
 
 DATA = f"{NAMED.module}/envarium/portable/data"
@@ -151,6 +152,27 @@ def test_a_conversation_names_who_plays_the_user(sandbox: Sandbox) -> None:
     model = AskedModel(Endpoint(name="nobody", base_url="http://127.0.0.1:9/v1"), "none")
     with pytest.raises(InputError, match=r"harness\.user"):
         asyncio.run(attempted(sandbox, row, model, Limits()))
+
+
+def test_a_rubric_names_who_judges(sandbox: Sandbox) -> None:
+    rubric = {"checks": (), "marks": None, "criteria": (Criterion(text="The work is done."),)}
+    row = portable(TASKS[0])
+    row = row.model_copy(update={"task": row.task.model_copy(update=rubric)})
+    told = {"verdicts": [{"criterion": 1, "passed": True, "quote": '"call": '}]}
+
+    def script(request: Request) -> Scripted:
+        return say(json.dumps(told)) if request["model"] == "judge-1" else solving(request)
+
+    with llm_server(script) as server:
+        endpoint = Endpoint(name="scripted", base_url=server.url, max_retries=0)
+        model, judge = AskedModel(endpoint, "scripted-1"), AskedModel(endpoint, "judge-1")
+        with pytest.raises(InputError, match=r"harness\.judge"):
+            asyncio.run(attempted(sandbox, row, model, Limits()))
+        assert not server.requests
+        attempt = asyncio.run(attempted(sandbox, row, model, Limits(), judge=judge))
+    assert (earned(attempt), attempt.outcome) == (1.0, "solved")
+    with pytest.raises(InputError, match="judged by a rubric"):
+        untouched(sandbox, row)
 
 
 def test_tasks_are_found_by_name_and_damage_is_told(tmp_path: Path) -> None:

@@ -127,6 +127,18 @@ def test_a_reward_that_was_not_earned_is_quarantined_and_shown_as_it_is(task: Ta
     assert (row.reward, row.recorded_reward, row.outcome) == (0.0, 1.0, "failed")
 
 
+def test_an_answer_counts_as_it_was_submitted_and_not_as_it_is_told(job: TrainingJob) -> None:
+    task = make_task(form=True)
+    forged = told(task, job)
+    forged["attempt"]["steps"][-1]["arguments"] = {"box": "B-2", "boxes": 1}
+    file = arrived(task, job, told(task, job), forged)
+    _, row = opened(file, 0)
+    assert (row.replay, row.reward, row.steps.last().kind) == ("identical", 1.0, "answer")  # type: ignore[union-attr]
+    rollout, row = opened(file, 1)
+    assert "told a reward of 1.0000" in rollout.quarantined
+    assert (row.reward, row.answer) == (pytest.approx(2 / 3), '{"box": "B-2", "boxes": 1}')
+
+
 def test_a_patch_that_never_happened_is_not_stored(task: Task, job: TrainingJob) -> None:
     line = told(task, job)
     call = next(step for step in line["attempt"]["steps"] if step.get("tool") == "find_box")

@@ -11,7 +11,7 @@ from synthesis.rollout import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.starter import environment, folders, program_of, tasks
 from synthesis.starter.record import execute
-from tests.benchmarks.answers import CORPUS, measure_judging, read_cases
+from tests.benchmarks.answers.judging import CORPUS, measure_judging, read_cases
 
 TASKS = {task.key: task for folder in folders() for task in tasks(folder)}
 

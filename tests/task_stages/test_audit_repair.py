@@ -97,7 +97,9 @@ def test_the_runs_at_a_repaired_task_are_judged_as_it_judges(sandbox: Sandbox) -
 
     before, after = run(both, model, sandbox, solver_runs=3)
     assert before.reference is not None
-    assert [one.outcome for one in before.runs] == ["solved", "solved", "failed"]
+    assert [one.outcome for one in before.runs] == ["failed", "solved", "failed"], (
+        "the shortest pins whose locker it is"
+    )
     assert [(one.ordinal, one.outcome) for one in after.runs] == [(0, "solved"), (1, "failed"), (2, "failed")]
     wrong = after.runs[1].attempt
     assert wrong is not None
@@ -119,16 +121,6 @@ def test_where_the_same_runs_fail_new_ones_are_made(sandbox: Sandbox) -> None:
     found, _ = audited(sandbox, model, task(WEAK, GONE, reference=REFERENCE), solver_runs=2)
     assert found.reference == Reference(calls=(CALL, THIRD_CALL), answer="It is L-2.")
     assert {call.site.sample for call in model.calls if call.site.stage == "solve"} == {0, 1, 2, 3}
-
-
-def test_what_stays_red_is_rejected_with_the_kinds_of_fault(sandbox: Sandbox) -> None:
-    model = Scripted({"repair_task": repaired(WEAK, GONE, OTHERS)})
-    with pytest.raises(Rejected, match="still red after one repair: mutant_passes") as found:
-        audited(sandbox, model, task(WEAK, GONE, OTHERS, reference=REFERENCE))
-    assert found.value.reason == "red_audit"
-    assert len(model.calls) == 1
-    evidence: Any = found.value.evidence
-    assert {fault["kind"] for fault in evidence} == {"mutant_passes", "unguarded_change"}
 
 
 def test_a_repair_that_stays_unfit_is_rejected_with_the_first_audit(sandbox: Sandbox) -> None:
@@ -205,8 +197,10 @@ def test_what_the_author_says_was_not_asked_leaves_the_reference(sandbox: Sandbo
 
 def test_what_the_author_leaves_open_stays_red(sandbox: Sandbox) -> None:
     model = Scripted({"repair_task": repaired(HERS, GONE)}, teacher=[[GIVE, RELEASE, DONE]])
-    with pytest.raises(Rejected, match="still red after one repair: unneeded_call"):
+    with pytest.raises(Rejected, match="still red after one repair: unneeded_call") as found:
         solved_and_audited(sandbox, model, FORGOTTEN)
+    evidence: Any = found.value.evidence
+    assert (found.value.reason, evidence[0]["kind"]) == ("red_audit", "unneeded_call")
     beyond = repaired(HERS, GONE).replace("```python", "```python\nNOT_ASKED = [3]", 1)
     with pytest.raises(Rejected, match="there is no call 3"):
         solved_and_audited(sandbox, Scripted({"repair_task": beyond}, teacher=[[GIVE, RELEASE, DONE]]), FORGOTTEN)

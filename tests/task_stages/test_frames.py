@@ -45,23 +45,23 @@ def places(found: TaskDraft) -> list[str]:
 
 
 def test_a_solved_task_has_the_frame_of_its_reference(sandbox: Sandbox) -> None:
-    assert places(solved(sandbox, task(), [LOOK, GIVE, DONE])) == ["/lockers/L-2/member_id"]
+    assert places(solved(sandbox, task(), [LOOK, GIVE, DONE])) == ['/lockers/L-2/member_id = "M-1"']
     assert solved(sandbox, task(), [LOOK, DONE]).frame is None
 
 
 def test_what_a_refused_call_leaves_behind_breaks_nothing(sandbox: Sandbox) -> None:
     found = solved(sandbox, task(), [GIVE, DONE], scenario=STRICT)
-    assert places(found) == ["/lockers/L-2/member_id", "/refusals/+"]
+    assert places(found) == ['/lockers/L-2/member_id = "M-1"', "/refusals/+"]
 
 
 def test_another_solved_run_widens_it_by_the_authors_leave_alone(sandbox: Sandbox) -> None:
     """By its checks alone this task pays for somebody else's locker being taken away."""
     runs: list[list[Turn]] = [[GIVE, DONE], [GIVE, RELEASE, DONE]]
     strict = solved(sandbox, task(HERS, GONE), *runs)
-    assert places(strict) == ["/lockers/L-2/member_id"]
+    assert places(strict) == ['/lockers/L-2/member_id = "M-1"']
     assert any("but changed /lockers/L-1/member_id" in note for note in strict.notes)
     wide = solved(sandbox, task(HERS, GONE, other_ways=True), *runs)
-    assert places(wide) == ["/lockers/L-2/member_id", "/lockers/L-1/member_id"]
+    assert places(wide) == ['/lockers/L-2/member_id = "M-1"', '/lockers/L-1/member_id = ""']
     assert wide.frame is not None
     assert (wide.frame.allowances[1].source, "allows other right ways" in wide.frame.allowances[1].reason) == (
         "run",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from synthesis.drafts import TaskDraft
@@ -12,7 +14,7 @@ from synthesis.tasks.checklist import write_checklist
 from synthesis.tasks.instruction import write_task
 from synthesis.tasks.leak import leaks, names_of
 
-from .support import INSTRUCTION, ITEMS, RECORD, SCENARIO, Scripted, as_json, run
+from .support import FORM, INSTRUCTION, ITEMS, RECORD, SCENARIO, Scripted, as_json, run
 
 GOOD = as_json(title="A locker for Ada", instruction=INSTRUCTION, reasoning="She has none yet.")
 CLINIC = next(folder for folder in folders() if folder.name == "clinic_desk")
@@ -88,6 +90,48 @@ def test_an_instruction_that_goes_on_leaking_is_rejected(sandbox: Sandbox) -> No
     assert found.value.reason == "names_a_tool"
 
 
+LOCKER = {"name": "locker", "type": "id", "description": "The number of her locker"}
+EXPECTED = {"locker": "L-2"}
+
+
+def asking(*fields: dict[str, Any], instruction: str = INSTRUCTION, **expected: Any) -> str:
+    return as_json(title="A locker", instruction=instruction, answer_form=fields, expected_answer=expected)
+
+
+def test_what_is_asked_is_a_form_with_expected_values(sandbox: Sandbox) -> None:
+    made = run(
+        lambda kit: write_task(kit, RECORD, SCENARIO, 0), Scripted({"instruction": asking(LOCKER, **EXPECTED)}), sandbox
+    )
+    assert (made.instruction, made.answer_form, made.expected_answer) == (INSTRUCTION, FORM, EXPECTED)
+
+
+@pytest.mark.parametrize(
+    ("reply", "told"),
+    [
+        (asking(LOCKER, locker=7), "expected the id of a record, as a text, found 7"),
+        (asking(LOCKER, key="L-2"), "the answer form has no field of this name"),
+        (asking(locker="L-2"), "has expected values, but no answer form"),
+        (asking(LOCKER, LOCKER), "two fields are named 'locker'"),
+        (asking(LOCKER | {"description": " "}, **EXPECTED), "locker: say in its description"),
+        (asking(LOCKER | {"description": "Is it L-2?"}, **EXPECTED), "gives the expected value away: L-2 (locker)"),
+        (asking(LOCKER | {"description": "Her member_id"}, **EXPECTED), "'member_id' (a name inside the system)"),
+        (asking(LOCKER | {"type": "enumeration"}), "`choices` belong to a field of type enumeration"),
+    ],
+)
+def test_a_form_that_does_not_hold_together_is_told_and_asked_again(sandbox: Sandbox, reply: str, told: str) -> None:
+    model = Scripted({"instruction": [reply, asking(LOCKER, **EXPECTED)]})
+    assert run(lambda kit: write_task(kit, RECORD, SCENARIO, 0), model, sandbox).answer_form == FORM
+    assert told in model.last_words()
+
+
+def test_an_instruction_that_says_what_it_asks_for_is_asked_about_once(sandbox: Sandbox) -> None:
+    says = asking(LOCKER, instruction=f"{INSTRUCTION} It should be L-2.", **EXPECTED)
+    model = Scripted({"instruction": says})
+    assert run(lambda kit: write_task(kit, RECORD, SCENARIO, 0), model, sandbox).expected_answer == EXPECTED
+    assert len(model.calls) == 2
+    assert "the instruction says what it asks for: L-2 (locker)" in model.last_words()
+
+
 def test_a_leaking_title_counts(sandbox: Sandbox) -> None:
     model = Scripted({"instruction": [as_json(title="Use assign_locker", instruction=INSTRUCTION), GOOD]})
     assert run(lambda kit: write_task(kit, RECORD, SCENARIO, 0), model, sandbox).title == "A locker for Ada"
@@ -137,6 +181,22 @@ def test_repeated_items_are_asked_again_and_then_rejected(sandbox: Sandbox) -> N
     with pytest.raises(Rejected, match="items 1 and 4 are the same") as found:
         listed(sandbox, Scripted({"checklist": twice}))
     assert found.value.reason == "checklist_repeats"
+
+
+def test_a_field_without_an_expected_value_needs_a_condition(sandbox: Sandbox) -> None:
+    asks = DRAFT.model_copy(update={"answer_form": FORM})
+    named = as_json(items=[ITEMS[0], "`locker` in the answer is the id of Ada's locker"])
+    model = Scripted({"checklist": [as_json(items=ITEMS), named]})
+    assert len(listed(sandbox, model, asks).checklist) == 2
+    assert "no condition names `locker`" in model.last_words()
+    shown = model.calls[0].messages[0].content
+    assert "- `locker` (the id of a record, as a text): The number of her locker" in shown
+    expecting = Scripted({"checklist": as_json(items=ITEMS)})
+    assert listed(sandbox, expecting, asks.model_copy(update={"expected_answer": EXPECTED})).checklist == ITEMS
+    assert "no right value is known" not in expecting.last_words()
+    with pytest.raises(Rejected) as found:
+        listed(sandbox, Scripted({"checklist": as_json(items=ITEMS)}), asks)
+    assert found.value.reason == "answer_unjudged"
 
 
 def test_a_checklist_is_bounded(sandbox: Sandbox) -> None:

@@ -27,6 +27,7 @@ from webapp.trajectories.forks.pair import pair_of
 from webapp.trajectories.forks.starts import problem_at
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Trajectory
+from webapp.trajectories.replay import panels
 from webapp.trajectories.replay.queries import answer_step
 from webapp.trajectories.reproduction import replay
 from webapp.trajectories.rollouts.second_execution import verify_attempt
@@ -67,6 +68,12 @@ def test_an_answer_is_a_step_and_no_call(task: Task) -> None:
     assert answer_step(row) == 5
     assert row.steps.get(index=5).arguments == EXPECTED
     assert [made.tool for made in reference_in(row).calls] == ["find_box", "open_box"]
+    given = panels.answer(row, row.steps.get(index=5))["form_rows"]
+    assert [(line.field.name, line.given, line.is_right) for line in given] == [
+        ("box", "B-1", True),
+        ("boxes", "1", True),
+    ]
+    assert panels.answer(row, row.steps.get(index=3)) == {}
 
 
 def test_what_is_executed_again_leaves_the_answer_out(task: Task) -> None:

@@ -16,8 +16,8 @@ from synthesis.runtime import Sandbox
 from tests.edits.seed import SeedLibrary, remembered_library
 from tests.review import seed
 from webapp.review.models import QueueItem
+from webapp.scenarios.answers.answer_inputs import list_answer_inputs, read_answer
 from webapp.scenarios.models import TaskRevision
-from webapp.scenarios.playground.answer_inputs import list_answer_inputs, read_answer
 from webapp.trajectories.models import Trajectory
 from webapp.trajectories.replay.queries import answer_step
 

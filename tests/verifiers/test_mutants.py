@@ -5,9 +5,9 @@ from __future__ import annotations
 from synthesis.contracts import Program, ReferenceCall, Tool
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.call_mutants import call_mutants
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.mutants import CONTRARY, OTHER_TEXT, alterations, describe
+from synthesis.verifiers.probes.call_mutants import call_mutants
 
 from .shop import ANSWER, INITIAL, OTHERS, check, program, reference, subject
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import AnswerField, CallResult, Reward
+from synthesis.contracts import AnswerField, CallResult, Reward, Verdict
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.formats.criteria import criterion_line, read_criteria, read_criterion_line
 from synthesis.formats.records import Criterion
@@ -111,6 +111,11 @@ def test_code_decides_fields_and_the_judge_facts_alone() -> None:
     assert rubric_hash(given) != rubric_hash(given.model_copy(update={"expected_answer": {"total": 6}}))
     with pytest.raises(InputError, match="no model plays the judge"):
         asyncio.run(score_rubric(None, RUBRIC, CASE))
+
+
+def test_verdicts_of_earlier_versions_are_read() -> None:
+    old = {"passed": True, "error": "it hedges", "non_boolean": False, "uncertain": True, "judged": {"passed": True}}
+    assert Verdict.model_validate(old) == Verdict(passed=True, error="it hedges")
 
 
 def test_criteria_are_read_as_records_and_as_lines() -> None:

@@ -187,9 +187,9 @@ def test_tasks_and_trajectories_to_learn_from_are_chosen_by_it_and_offer_the_res
         for name in ("any", "none")
     }
     assert runs == {"any": [row.pk], "none": []}
-    for kind in ("tasks", "trajectories"):
+    for kind, offered in (("tasks", OFFERED), ("trajectories", [*OFFERED, SUBMIT_ANSWER])):
         (sourced,) = rows_of(resolve(choice_of({"kind": kind, "withheld": "any"}), Split(test_share=0)), LeftOut())
-        assert [tool["name"] for tool in _tools(sourced.rows[0].trl())] == OFFERED
+        assert [tool["name"] for tool in _tools(sourced.rows[0].trl())] == offered
     for form in ("trl", "sharegpt"):
         (record,), manifest = exported(shape={"format": form})
         assert "book_room" not in json.dumps(record["tools"])

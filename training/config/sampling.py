@@ -76,6 +76,13 @@ class Attempts(Frozen):
     unusable: int = Field(
         default=3, ge=1, le=100, description="So many turns in a row without a usable call or words end an attempt."
     )
+    answer_mends: int = Field(
+        default=3,
+        ge=0,
+        le=20,
+        description="So many answers that do not fit the answer form of a task may be mended; the next one ends an "
+        "attempt.",
+    )
 
 
 class DynamicSampling(Frozen):

@@ -70,7 +70,11 @@ async def _attempt(
         def plan(place: int, one: Try) -> Plan:
             talks = one.row.setting == "conversation"
             setting = AttemptSetting(
-                conversational=talks, max_turns=one.turns, deadline_s=limits.deadline_s, max_unusable=limits.unusable
+                conversational=talks,
+                max_turns=one.turns,
+                deadline_s=limits.deadline_s,
+                max_unusable=limits.unusable,
+                max_answer_mends=limits.answer_mends,
             )
             user = None
             if talks and player is not None and asked.user is not None:

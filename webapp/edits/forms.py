@@ -23,7 +23,7 @@ from webapp.edits.draft_body import (
 )
 from webapp.edits.models import Edit, EditKind
 from webapp.query_params import Params
-from webapp.scenarios.answer_form import read_form_and_expected
+from webapp.scenarios.answers.answer_form import read_form_and_expected
 
 TYPED_CHARS = 5_000_000
 """A text is read whole up to this length, so that a refusal states its real length."""

@@ -34,7 +34,7 @@ from webapp.jobs.models import JobState
 from webapp.jobs.queries import of_subject, open_of
 from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
-from webapp.scenarios.answer_form import read_form_and_expected, spell_form_parts
+from webapp.scenarios.answers.answer_form import read_form_and_expected, spell_form_parts
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import own_checks

@@ -21,7 +21,7 @@ from webapp.edits.answer_forms.form_parts import drafted_form
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
-from webapp.scenarios.answer_form import read_form_and_expected
+from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import (
     as_reference,
@@ -161,6 +161,7 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
     new_reference = "reference" in body and reference != base.reference
     new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
     record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
+    require_fields(record.criteria, record.answer_form, record.expected_answer, "The task")
     initial = load_state(edit.initial_id) if new_state and edit.initial_id else base.initial
     return replace(
         base, record=record, initial=initial, reference=reference, new_reference=new_reference, new_frame=new_frame

@@ -33,7 +33,7 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.answer_form import read_form_and_expected
+from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import own_checks

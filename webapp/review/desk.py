@@ -37,7 +37,7 @@ from webapp.review.subjects import score_tag, subject_page, subject_title, tag_o
 from webapp.review.task_gate import UNAUDITED, may_override, obstacles
 from webapp.review.tools.tool_desk import tool_context
 from webapp.review.verdicts import REASONS, VERDICTS, reason_labels, verdict_label, verdict_of
-from webapp.scenarios.answer_form import list_answer_rows, list_form_rows, read_form_and_expected
+from webapp.scenarios.answers.answer_form import list_answer_rows, list_form_rows, read_form_and_expected
 from webapp.scenarios.audits.mutant_matrix import tell_mutants
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context

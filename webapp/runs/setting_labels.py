@@ -40,6 +40,7 @@ LABELS: dict[str, str] = {
     "attempts.ahead": "One step ahead",
     "attempts.deadline_s": "Deadline of an attempt",
     "attempts.unusable": "Unusable turns in a row",
+    "attempts.answer_mends": "Answers to be mended",
     "advantage.kind": "Advantage",
     "advantage.epsilon": "Added to deviations",
     "loss.form": "Form of the loss",

@@ -9,7 +9,7 @@ from django.http import HttpRequest
 
 from webapp.query_params import Params
 from webapp.scenarios import queries
-from webapp.scenarios.answer_form import tell_origins
+from webapp.scenarios.answers.answer_form import tell_origins
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.rubric import read_criteria
 

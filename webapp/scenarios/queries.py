@@ -22,7 +22,13 @@ from webapp.environments.version_diff import DiffPart, part
 from webapp.paging import Page, keyset, window
 from webapp.query_params import LARGEST_ID, whole_number
 from webapp.scenarios import state_tree
-from webapp.scenarios.answer_form import PARTS, find_made_checks, hold_parts, read_form_and_expected, spell_form_parts
+from webapp.scenarios.answers.answer_form import (
+    PARTS,
+    find_made_checks,
+    hold_parts,
+    read_form_and_expected,
+    spell_form_parts,
+)
 from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
 from webapp.scenarios.withheld.filters import withheld_filter

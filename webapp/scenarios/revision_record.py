@@ -11,7 +11,7 @@ from synthesis.formats.answer_form import form_record, with_field_checks, withou
 from synthesis.formats.envscaler_export import STATE_FIELD
 from synthesis.formats.records import CheckRecord, Criterion, TaskRecord
 from synthesis.formats.spoken_facts import fact_checks
-from webapp.scenarios.answer_form import read_form_and_expected
+from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
 from webapp.scenarios.rubric import read_criteria

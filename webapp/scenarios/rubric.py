@@ -8,7 +8,7 @@ from typing import Any
 from synthesis.formats.criteria import asks_judge, criterion_line
 from synthesis.formats.records import Criterion
 from synthesis.verifiers.rubric import Rubric
-from webapp.scenarios.answer_form import read_form_and_expected
+from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 
 

@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field
 
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
-from webapp.scenarios.answer_form import read_answer_form, read_form_and_expected
+from webapp.scenarios.answers.answer_form import read_answer_form, read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.queries import DifficultyName
 from webapp.scenarios.withheld.filters import WithheldName

@@ -17,7 +17,12 @@ from webapp.lists.list_context import shown_list
 from webapp.query_params import LARGEST_ID, Params, whole_number
 from webapp.rest.api_examples import list_call
 from webapp.scenarios import queries
-from webapp.scenarios.answer_form import list_answer_rows, list_form_rows, propose_answer_form, read_form_and_expected
+from webapp.scenarios.answers.answer_form import (
+    list_answer_rows,
+    list_form_rows,
+    propose_answer_form,
+    read_form_and_expected,
+)
 from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.exporter import attachment

@@ -15,7 +15,7 @@ from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import full
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import leave_out_human_work
 from webapp.scenarios.importer import Progress, guarded

@@ -20,7 +20,7 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, offered_program
 from webapp.scenarios.rubric import read_rubric

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ast
 import re
 import types
 from typing import Any
 
 from .answer_values import HELPERS
-from .check_language import breaches, compile_check, make_names
+from .check_names import make_names, require_names
 
 KNOWN = ("initial_state", "final_state", "state", "answer")
 _POSITIONAL = {1: ("final_state",), 2: ("initial_state", "final_state"), 3: ("initial_state", "final_state", "answer")}
@@ -19,8 +18,7 @@ SPACE = make_names(HELPERS)
 
 
 class CheckError(Exception):
-    """The check is not one: it is outside of its language, defines no function, or one that cannot be called with what
-    there is."""
+    """The check is not one: it defines no function, or one that cannot be called with what there is."""
 
 
 MESSAGE_CHARS = 2_000
@@ -41,7 +39,7 @@ def describe(error: BaseException) -> tuple[str, str]:
     return str(type.__getattribute__(type(error), "__name__"))[:200], message
 
 
-def evaluate(source: str, initial: Any, final: Any, answer: Any) -> tuple[bool, bool, str]:
+def evaluate(code: types.CodeType, initial: Any, final: Any, answer: Any) -> tuple[bool, bool, str]:
     """(passed, whether it said something other than a boolean, why it failed to say anything).
 
     Only the object `True` passes. The states are decoded copies that belong to this evaluation alone.
@@ -50,7 +48,8 @@ def evaluate(source: str, initial: Any, final: Any, answer: Any) -> tuple[bool, 
     scope: dict[str, Any] = {"__builtins__": SPACE, "__name__": "check"}
     scope |= {"initial_state": initial, "final_state": final, "answer": answer}
     try:
-        exec(_compile(source), scope)
+        require_names(code)
+        exec(code, scope)
         verdict = _call(_find(scope), values)
         if verdict is True or verdict is False:
             return verdict, False, ""
@@ -60,14 +59,6 @@ def evaluate(source: str, initial: Any, final: Any, answer: Any) -> tuple[bool, 
     except BaseException as error:
         name, message = describe(error)
         return False, False, f"{name}: {message}"[:MESSAGE_CHARS]
-
-
-def _compile(source: str) -> types.CodeType:
-    tree = ast.parse(source, "<check>")
-    found = breaches(tree)
-    if found:
-        raise CheckError(str(found[0]))
-    return compile_check(tree)
 
 
 def _name(value: Any) -> str:

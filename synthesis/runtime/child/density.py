@@ -12,6 +12,7 @@ _STEP = 16
 _LARGEST = 512
 _BYTES_OVERHEAD = 33
 _MOST_PER_SIZE = 60_000
+_TOUCHED_LARGEST, _TOUCHED_EACH, _TOUCHED_TUPLES = 128, 24, 5
 
 
 _kept: list[object] = []
@@ -46,18 +47,13 @@ def keep(value: object) -> None:
     _touched.append(value)
 
 
-_TOUCHED_LARGEST = 256
-_TOUCHED_BYTES = 1_024
-_TOUCHED_TUPLES = 8
-
-
 def take_touched() -> None:
     """In a child: take the few places that the zygote's service leaves free, in whatever order, so that the objects
     made from here on lie at the same addresses in every child."""
     for size in range(_STEP, _TOUCHED_LARGEST + 1, _STEP):
-        _touched.extend([_block(size) for _ in range(max(6, _TOUCHED_BYTES // size))])
+        _touched.extend([_block(size) for _ in range(_TOUCHED_EACH)])
     for length in range(1, _TOUCHED_TUPLES):
-        _touched.extend([tuple([None] * length) for _ in range(6)])
+        _touched.extend([tuple([None] * length) for _ in range(_TOUCHED_EACH)])
 
 
 def _block(size: int) -> object:

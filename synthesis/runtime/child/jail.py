@@ -6,9 +6,10 @@ import ctypes
 import os
 import resource
 import signal
+import socket
 import struct
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from . import syscalls
@@ -230,3 +231,38 @@ class Jail:
         attributes = attributes[: 8 if abi < 4 else 16 if abi < 6 else 24]
         size = ctypes.c_size_t(len(attributes))
         return max(-1, _syscall("landlock_create_ruleset", attributes, size, ctypes.c_uint(0)))
+
+
+def _tries() -> dict[str, Callable[[], Any]]:
+    return {
+        "read a file": lambda: os.open("/etc/passwd", os.O_RDONLY),
+        "list a folder": lambda: os.listdir("/"),
+        "open a socket": lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM),
+        "signal a process": lambda: os.kill(os.getppid(), 0),
+        "start a process": _fork,
+        "read the real clock": _clock,
+    }
+
+
+def _fork() -> None:
+    if os.fork() == 0:
+        os._exit(0)
+
+
+def _clock() -> None:
+    moment = (ctypes.c_long * 2)()
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.clock_gettime(1, moment) != 0:
+        raise OSError(ctypes.get_errno(), "")
+
+
+def probe() -> dict[str, str]:
+    """What was tried, and the error it met; an empty text means that it worked."""
+    outcome = {}
+    for name, attempt in _tries().items():
+        try:
+            attempt()
+            outcome[name] = ""
+        except OSError as error:
+            outcome[name] = type(error).__name__
+    return outcome

@@ -36,7 +36,7 @@ if __name__ == "__main__":
 
 from . import names  # noqa: F401  # isort: skip
 
-from . import bare_stack, density, host_paths, machine, preload, vdso, virtual, warm, wire, worker
+from . import bare_stack, density, machine, preload, vdso, virtual, warm, wire, worker
 from . import jail as jails
 
 _REMEMBERED = 1_024
@@ -132,7 +132,7 @@ class Zygote:
         virtual.install()
         warm.up(options)
         preload.close_imports()
-        host_paths.remove_paths()
+        machine.remove_paths()
         _raise_own_risk()
         gc.collect()
         density.fill_holes()
@@ -165,12 +165,14 @@ class Zygote:
         descriptor."""
         signal.signal(signal.SIGCHLD, lambda *_: self.reap())
         report = json.dumps(self.report()).encode()
+        self._rehearse()
         gc.collect()
+        # Once more: what was let go of since then left holes again.
+        density.fill_holes()
         gc.freeze()
         gc.disable()
         # The collector runs between calls (`worker`); within one only where it makes very much.
         gc.set_threshold(_GARBAGE)
-        self._rehearse()
         wire.send(self.control, report)
         while True:
             try:

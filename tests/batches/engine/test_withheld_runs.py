@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.contracts import Message, ToolCall
+from synthesis.formats.answer_form import SUBMIT_ANSWER
 from tests.batches.real import SHORT, Bad, HostileModel, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
@@ -11,17 +13,19 @@ from webapp.batches.models import BatchAttempt, BatchItem, BatchProduct
 from webapp.scenarios.models import Task
 
 pytestmark = pytest.mark.django_db(transaction=True)
+MISSING = ToolCall(name=SUBMIT_ANSWER, arguments={"outcome": "missing_tool"})
 HONEST = Bad(
     "badge-desk",
     "rollout",
-    "I'm sorry, but I have no tool for this, so nothing was changed.",
+    "",
     below="scenario-0/task-0/without-0",
     role="teacher",
+    message=Message(role="assistant", tool_calls=(MISSING,)),
 )
 
 
 @pytest.mark.slow
-def test_a_teacher_attempts_what_cannot_be_done_and_earns_by_saying_so() -> None:
+def test_a_teacher_attempts_what_cannot_be_done_and_earns_by_the_right_outcome() -> None:
     stages = SHORT.model_copy(update={"teacher_runs": 0, "withheld_runs": 2})
     with real_pipeline(HostileModel([HONEST])):
         batch = work_off(real_batch(person("operator"), [theme_of("badge-desk")], stages))

@@ -16,9 +16,10 @@ from synthesis.assessment.prompt_values import kinds_text, shown_records
 from synthesis.assessment.rounds import CallReply, VerdictReply
 from synthesis.assessment.tool_context import tool_context
 from synthesis.assessment.tool_repair import ToolBrief, repair_words
-from synthesis.contracts import Tool
+from synthesis.contracts import AnswerField, Tool
+from synthesis.formats.answer_form import answer_tool
 from synthesis.llm.structured import code_form, json_form
-from synthesis.prompts import fence_line, fenced, prompt, with_form
+from synthesis.prompts import fenced, prompt, with_form
 from synthesis.rollout.user import STOP
 from synthesis.runtime.method_source import without_docstring
 from synthesis.runtime.offered_tools import brief_tools, without_refusals
@@ -36,6 +37,8 @@ FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | 
 QUERY = re.compile(r"^- (\w+)\(.*?\) \[query\]", re.MULTILINE)
 ON_ANSWER = "The answer "
 """How a condition begins that the answer form judges today."""
+FORM = (AnswerField(name="credit", type="money", unit="EUR", description="What credit is left"),)
+"""As the recorded questions would be asked today."""
 STATE_CHARS = 80_000
 Values = dict[str, str]
 
@@ -127,12 +130,14 @@ def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...], queries: set[
     later = call.request["messages"][1:]
     tools = _brief([tool["function"] for tool in call.request.get("tools", ())], queries)
     first = {**call.request["messages"][0], "content": _words(call, schema)}
+    if call.role == "teacher":
+        tools.append({"type": "function", "function": answer_tool(FORM).model_dump(exclude={"kind"})})
     return {"messages": [first, *later], "tools": tools}
 
 
 def _is_open(call: Recorded) -> bool:
-    if call.stage == "possible":
-        return False  # each of these tasks had a reference
+    if call.stage in ("possible", "judge_answer"):
+        return False  # each of these tasks had a reference; answers are compared as data
     if call.stage == "check_function":
         return not call.parts["item"].startswith(ON_ANSWER)
     if call.stage == "check_call":
@@ -170,7 +175,7 @@ def _named(call: Recorded) -> Values:
         "around": _between(words, "what these do: ", "."),
         "whose": prompt("tasks", "repair_passes").text,
         "way": prompt("tasks", "way_known").text,
-        "form": fenced("form", describe_form((), {})),
+        "form": fenced("form", describe_form(FORM, {"credit": 35.1})),
         **dict.fromkeys(("number", "count", "most", "least", "bytes", "characters"), "10"),
     }
     if "state" in parts:
@@ -247,7 +252,9 @@ def _repair_words(call: Recorded, schema: tuple[dict[str, Any], ...]) -> str:
 
 def _acting_words(call: Recorded) -> str:
     told = _between(call.words, "About the system:\n\n", "\n\nHow to work:")
-    return prompt("agent", call.stage).render(documentation=told, calling=prompt("agent", "tools").render())
+    ending = prompt("agent", "end_task_by_call" if call.stage == "task" else "end_talk_by_call").render()
+    calling = prompt("agent", "tools").render()
+    return prompt("agent", call.stage).render(documentation=told, calling=calling, ending=ending)
 
 
 def _user_words(call: Recorded) -> str:
@@ -255,22 +262,10 @@ def _user_words(call: Recorded) -> str:
     return prompt("user", "optimised").render(intent=intent, stop=STOP)
 
 
-def _rubric_words(call: Recorded) -> str:
-    evidence = FENCE.findall(call.words)
-    return prompt("judge", "rubric").render(
-        instruction=_between(call.words, "was given:\n\n", "\n\nThe criteria:"),
-        criteria=_between(call.words, "The criteria:\n\n", "\n\nWhat really changed"),
-        facts=evidence[0][2],
-        answer=evidence[1][2],
-        fence=fence_line("evidence", f"{evidence[0][2]}\0{evidence[1][2]}"),
-    )
-
-
 SPECIAL: dict[str, Callable[[Recorded], str]] = {
     "task": _acting_words,
     "conversation": _acting_words,
     "user": _user_words,
-    "judge_answer": _rubric_words,
 }
 
 

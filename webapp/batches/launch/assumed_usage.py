@@ -109,6 +109,4 @@ def _task(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
         # An audit that is mended asks the author for other checks, and solvers for runs of their own.
         ("author", "repair_task"): AssumedUsage(Bounds(0, 2), STATE_READING, LONG, late=True),
         ("teacher", "solve"): AssumedUsage(Bounds(3 * runs, 10 * (runs + 1)), LONG_READING, FEW_WORDS, late=True),
-        # A check that leaves its doubts to a judge has it asked of runs' answers, and of an audit's.
-        ("judge", "judge_answer"): AssumedUsage(Bounds(0, (runs + 12) / 2), READING, FEW_WORDS, late=True),
     }

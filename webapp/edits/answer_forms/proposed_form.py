@@ -8,7 +8,7 @@ from synthesis.formats.answer_form import form_record
 from webapp.edits.answer_forms.form_parts import follow_form
 from webapp.edits.models import Edit
 from webapp.edits.proposals import own_parts
-from webapp.scenarios.answer_form import propose_answer_form
+from webapp.scenarios.answers.answer_form import propose_answer_form
 from webapp.scenarios.models import TaskRevision
 
 

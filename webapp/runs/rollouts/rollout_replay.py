@@ -10,6 +10,7 @@ from django.db import transaction
 from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep, same_reward
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.answer_form import ACCEPTED
+from synthesis.formats.submissions import find_submitted_answer
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
@@ -17,6 +18,7 @@ from webapp.accounts.services import audit
 from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.recorded_judge import RecordedJudge
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay
@@ -98,6 +100,9 @@ def execute(
     attempt = told.attempt
     if revision.superseded:
         raise InputError(f"The task was superseded since. {revision.superseded} The attempt stays as it was reported.")
+    if form := read_answer_form(revision):
+        # What is told beside the steps could be an answer that the agent never gave.
+        attempt = attempt.model_copy(update={"answer": find_submitted_answer(attempt.steps, form)})
     judge = RecordedJudge(rollout.file.job)
     setting = replace(setting_of(revision), judge=judge)
     kept = executed_places(attempt)

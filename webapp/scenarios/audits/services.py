@@ -26,7 +26,7 @@ from webapp.environments.totals import lock_environment
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, withheld_of

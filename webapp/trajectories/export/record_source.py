@@ -16,7 +16,7 @@ from synthesis.formats.sft import Conversation, read_conversation
 from synthesis.runtime import offered_tools
 from synthesis.tasks.trajectory_filters import IMPOSSIBLE, AttemptFacts
 from webapp.environments.models import Tool as ToolRow
-from webapp.scenarios.answer_form import read_listed_form
+from webapp.scenarios.answers.answer_form import read_listed_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, StepKind, Trajectory
 

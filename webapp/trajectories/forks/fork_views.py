@@ -21,9 +21,9 @@ from webapp.errors import NotFound
 from webapp.htmx import wants_fragment
 from webapp.query_params import LARGEST_ID, Params
 from webapp.rest.api_examples import api_call
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_inputs import read_answer
 from webapp.scenarios.models import Playground
-from webapp.scenarios.playground.answer_inputs import read_answer
 from webapp.scenarios.playground.playground_views import said
 from webapp.trajectories.forks import checks_now, outcomes, page, services
 from webapp.trajectories.forks.pair import pair_of

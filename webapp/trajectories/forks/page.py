@@ -7,9 +7,9 @@ from typing import Any
 
 from synthesis.errors import EnvariumError
 from webapp.accounts.access import may
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_inputs import list_answer_inputs
 from webapp.scenarios.models import Playground, ReviewState, Task
-from webapp.scenarios.playground.answer_inputs import list_answer_inputs
 from webapp.scenarios.references import reference_of
 from webapp.trajectories.forks import services
 from webapp.trajectories.forks.outcomes import no_reference

@@ -23,7 +23,7 @@ from webapp.endpoints.queries import default_of
 from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
-from webapp.scenarios.answer_form import read_given_answer
+from webapp.scenarios.answers.answer_form import read_given_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
 from webapp.scenarios.rubric import needs_judge

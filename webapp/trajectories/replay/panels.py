@@ -14,7 +14,7 @@ from synthesis.verifiers.frame import place_of
 from synthesis.verifiers.frame_words import outside_sentence
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
-from webapp.scenarios.answer_form import list_answer_rows
+from webapp.scenarios.answers.answer_form import list_answer_rows
 from webapp.scenarios.models import Check
 from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import matrix_job

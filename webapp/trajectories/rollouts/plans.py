@@ -26,7 +26,7 @@ from synthesis.rollout import (
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
-from webapp.scenarios.answer_form import read_answer_form
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.trajectories.forks.starts import ForkPoint, fork_point

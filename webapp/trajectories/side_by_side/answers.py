@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from webapp.scenarios.answer_form import FormRow, hold_parts_of, list_form_rows, read_form_and_expected
+from webapp.scenarios.answers.answer_form import FormRow, hold_parts_of, list_form_rows, read_form_and_expected
 from webapp.trajectories.models import Trajectory
 
 

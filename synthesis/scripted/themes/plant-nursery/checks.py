@@ -10,11 +10,14 @@ class Scenario0Task0:
         ]
 
     def rest_as_before(initial_state, final_state, answer):
-        """Earlier orders and other plants are as before."""
+        """Earlier orders are as before, and so are the plants but for what was sold."""
         orders = all(final_state["orders"][k] == o for k, o in initial_state["orders"].items())
-        mine = ("N-1", "N-2")
-        plants = all(final_state["plants"][k] == p for k, p in initial_state["plants"].items() if k not in mine)
-        return orders and plants
+        new = [one["lines"] for key, one in final_state["orders"].items() if key not in initial_state["orders"]]
+        for key, plant in initial_state["plants"].items():
+            sold = sum(lines.get(key, 0) for lines in new)
+            if final_state["plants"][key] != {**plant, "stock": plant["stock"] - sold}:
+                return False
+        return orders
 
 
 class Scenario0Task1:
@@ -42,7 +45,7 @@ class Scenario1Task0:
         ]
 
     def rest_as_before(initial_state, final_state, answer):
-        """Earlier orders and other plants are as before."""
+        """Earlier orders are as before, and so are the plants but for what was sold."""
         orders = all(final_state["orders"][k] == o for k, o in initial_state["orders"].items())
         new = [one["lines"] for key, one in final_state["orders"].items() if key not in initial_state["orders"]]
         for key, plant in initial_state["plants"].items():

@@ -1,22 +1,22 @@
 """The language of checks and scripts: the part of Python that cannot tell when, where or how often it runs.
 
-An allow-list of syntax, of built-ins and of names out of modules. Source outside of it is refused before it runs, here
-by the host and once more in the process that would run it. There are no classes, decorators, generator functions or
-context managers, no attributes that begin with an underscore or lead to frames and code, no formatting that reads
-attributes, and no way to swallow what is no ordinary exception: a doubt, the end of memory.
+An allow-list of syntax, of built-ins and of names out of modules. Source outside of it is refused by the host before
+it runs; the process that runs it has no other names, and looks at its code again (`child/check_names.py`). There are no
+classes, decorators, generator functions or context managers, no attributes that begin with an underscore or lead to
+frames and code, no formatting that reads attributes, and no way to swallow what is no ordinary exception: a doubt, the
+end of memory.
 """
 
 from __future__ import annotations
 
 import ast
 import builtins
-import importlib
 from collections.abc import Callable, Iterator
-from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, ModuleType, TracebackType
+from types import CodeType
 from typing import Any, NamedTuple
 
-MEMORY = "the end of memory"
-"""A name that no source can write down: the exception that every `try` lets through."""
+from synthesis.runtime.child.check_names import INSPECTED, MEMORY, MODULES, NAMES, ORDINARY, UNSEEN
+from synthesis.syntax import compile_tree
 
 
 class Breach(NamedTuple):
@@ -29,20 +29,6 @@ class Breach(NamedTuple):
         return f"line {self.line}: {self.message}"
 
 
-_NAMES = """
-abs all any ascii bin bool bytearray bytes callable chr complex dict divmod enumerate filter float format frozenset
-getattr hasattr hex int isinstance issubclass iter len list map max min next object oct ord pow print range repr
-reversed round set slice sorted str sum tuple type zip
-"""
-NAMES = frozenset(_NAMES.split())
-"""The built-ins of the language. `getattr` and `hasattr` take a name that is written down."""
-_ORDINARY = """
-ArithmeticError AssertionError AttributeError Exception IndexError KeyError LookupError NotImplementedError
-OverflowError RuntimeError StopIteration TypeError UnicodeDecodeError UnicodeEncodeError UnicodeError ValueError
-ZeroDivisionError
-"""
-ORDINARY = frozenset(_ORDINARY.split())
-"""The exceptions that source may raise and catch."""
 _BY_MODULE = {
     "JSONDecodeError": "json",
     "InvalidOperation": "decimal",
@@ -50,46 +36,6 @@ _BY_MODULE = {
     "error": "re",
 }
 """Exceptions of modules, caught as `json.JSONDecodeError` or by an imported name."""
-_WORDS: dict[str, str] = {
-    "__future__": "annotations",
-    "base64": "b64decode b64encode urlsafe_b64decode urlsafe_b64encode",
-    "bisect": "bisect bisect_left bisect_right",
-    "calendar": "day_abbr day_name isleap leapdays month_abbr month_name monthrange timegm weekday",
-    "collections": "ChainMap Counter OrderedDict abc defaultdict deque",
-    "collections.abc": "Callable Collection Container Hashable ItemsView Iterable Iterator KeysView Mapping"
-    " MutableMapping MutableSequence MutableSet Reversible Sequence Set Sized ValuesView",
-    "copy": "copy deepcopy",
-    "datetime": "MAXYEAR MINYEAR UTC date datetime time timedelta timezone",
-    "decimal": "Decimal InvalidOperation ROUND_CEILING ROUND_DOWN ROUND_FLOOR ROUND_HALF_DOWN ROUND_HALF_EVEN"
-    " ROUND_HALF_UP ROUND_UP",
-    "difflib": "SequenceMatcher get_close_matches",
-    "fractions": "Fraction",
-    "functools": "cmp_to_key partial reduce",
-    "hashlib": "blake2b md5 sha1 sha256 sha512",
-    "heapq": "heapify heappop heappush merge nlargest nsmallest",
-    "itertools": "accumulate chain combinations combinations_with_replacement compress count cycle dropwhile"
-    " filterfalse groupby islice pairwise permutations product repeat starmap takewhile tee zip_longest",
-    "json": "JSONDecodeError dumps loads",
-    "math": "acos asin atan atan2 ceil comb copysign cos degrees dist e exp fabs factorial floor fmod fsum gcd hypot"
-    " inf isclose isfinite isinf isnan isqrt lcm log log10 log1p log2 modf nan perm pi pow prod radians remainder sin"
-    " sqrt tan tau trunc",
-    "numbers": "Integral Number Rational Real",
-    "operator": "add and_ concat contains countOf eq floordiv ge getitem gt indexOf is_ is_not itemgetter le lt mod mul"
-    " ne neg not_ or_ pos pow sub truediv truth xor",
-    "re": "A ASCII DOTALL I IGNORECASE M MULTILINE Match Pattern S U UNICODE VERBOSE X compile error escape findall"
-    " finditer fullmatch match search split sub subn",
-    "statistics": "StatisticsError fmean geometric_mean harmonic_mean mean median median_high median_low mode multimode"
-    " pstdev pvariance quantiles stdev variance",
-    "string": "ascii_letters ascii_lowercase ascii_uppercase capwords digits hexdigits octdigits printable punctuation"
-    " whitespace",
-    "typing": "Any Callable Collection Dict FrozenSet Hashable Iterable Iterator List Literal Mapping MutableMapping"
-    " Optional Sequence Set Tuple Type Union cast",
-    "unicodedata": "category combining decimal digit east_asian_width lookup name normalize numeric",
-    "uuid": "UUID",
-}
-MODULES: dict[str, frozenset[str]] = {name: frozenset(words.split()) for name, words in _WORDS.items()}
-"""What each module of the language offers; everything else in it is out of reach."""
-
 _NODES: frozenset[type[ast.AST]] = frozenset(
     (
         *(ast.Module, ast.Expr, ast.Expression, ast.Pass, ast.Assert, ast.Raise, ast.Return, ast.Break, ast.Continue),
@@ -109,13 +55,6 @@ _INSTEAD: dict[type[ast.AST], str] = {
     ast.Match: "`match`; use `if` and `elif`",
 }
 _SKIPPED = frozenset(("ctx", "op", "ops"))
-_UNSEEN = frozenset(("format", "format_map", "mro", "with_traceback"))
-_INSPECTED = frozenset(
-    name
-    for owner in (AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType, TracebackType)
-    for name in dir(owner)
-    if name.startswith(("ag_", "co_", "cr_", "f_", "gi_", "tb_"))
-)
 _READABLE = frozenset(("_asdict", "_fields"))
 _CONSTANT_NAME = frozenset(("getattr", "hasattr"))
 _UNKNOWN = frozenset(dir(builtins)) - NAMES - ORDINARY
@@ -199,8 +138,8 @@ class _Reader:
             yield "`async`; use a plain loop"
 
     def attempt(self, node: Any) -> Iterator[str]:
-        if any(_leaves(part) for part in node.finalbody):
-            yield "`return`, `break` or `continue` in a `finally` swallows what was raised; put it behind the `try`"
+        if node.finalbody:
+            yield "`finally` may swallow what was raised; put it behind the `try`"
 
     def handler(self, node: Any) -> Iterator[str]:
         caught = node.type
@@ -265,21 +204,14 @@ def _bound(node: ast.AST) -> tuple[str, ...]:
 
 
 def _attribute_name(name: str) -> Iterator[str]:
-    if name in _UNSEEN:
+    if name in UNSEEN:
         yield f'`.{name}`; write an f-string, or read a key of that name: value["{name}"]'
-    elif name in _INSPECTED or (name.startswith("_") and name not in _READABLE):
+    elif name in INSPECTED or (name.startswith("_") and name not in _READABLE):
         yield f'`.{name}` leads behind the data; read it by its key: value["{name}"]'
 
 
 def _no_module(name: str) -> str:
     return f"the module {name!r} is not in the language of checks; it has {_listed(MODULES)}"
-
-
-def _leaves(node: ast.AST) -> bool:
-    """Whether a statement leaves the block that it stands in, function bodies aside."""
-    if isinstance(node, ast.Return | ast.Break | ast.Continue):
-        return True
-    return not isinstance(node, ast.FunctionDef) and any(map(_leaves, ast.iter_child_nodes(node)))
 
 
 def _listed(names: Any) -> str:
@@ -291,50 +223,7 @@ def compile_check(tree: ast.Module) -> CodeType:
     how much there is."""
     for node, _ in list(_nodes(tree)):
         if isinstance(node, ast.Try) and node.handlers:
-            place = {"lineno": node.lineno, "col_offset": node.col_offset}
-            caught = ast.Name(id=MEMORY, ctx=ast.Load(), **place)
-            node.handlers.insert(0, ast.ExceptHandler(type=caught, body=[ast.Raise(**place)], **place))
-    return compile(ast.fix_missing_locations(tree), "<check>", "exec", dont_inherit=True)
-
-
-def make_names(helpers: dict[str, Any]) -> dict[str, Any]:
-    """What source in the language finds as built-ins: made once, before the fork."""
-    names = {name: getattr(builtins, name) for name in (*NAMES, *ORDINARY)} | helpers
-    modules = {name: _make_module(name) for name in MODULES}
-    names |= {MEMORY: MemoryError, "print": _print, "type": _type, "__import__": _importer(modules)}
-    return names
-
-
-def _make_module(name: str) -> ModuleType:
-    """What source gets as a module: its allowed names alone."""
-    made = ModuleType(name)
-    real = importlib.import_module(name)
-    for word in MODULES[name] - {"abc"}:
-        setattr(made, word, getattr(real, word))
-    return made
-
-
-def _importer(modules: dict[str, ModuleType]) -> Callable[..., Any]:
-    modules["collections"].abc = modules["collections.abc"]  # type: ignore[attr-defined]
-    real = builtins.__import__
-
-    def find(name: str, globals: Any = None, locals: Any = None, fromlist: Any = (), level: int = 0) -> Any:
-        if type(fromlist) is list:
-            # C code imports like this for its caller (`strptime` wants `_strptime`); an `import` gives a tuple.
-            return real(name, globals, locals, fromlist, level)
-        if name not in modules or level:
-            raise ImportError(_no_module(name), name=name)
-        return modules[name if fromlist else name.partition(".")[0]]
-
-    return find
-
-
-def _print(*values: Any, **how: Any) -> None:
-    """Nobody reads what a check prints."""
-
-
-def _type(value: Any, /) -> Any:
-    """The type of a value that is no type itself: there is no way to make a new one."""
-    if isinstance(value, type):
-        raise TypeError("the type of a type is not in the language of checks")
-    return type(value)
+            caught = ast.copy_location(ast.Name(id=MEMORY, ctx=ast.Load()), node)
+            again = ast.copy_location(ast.Raise(), node)
+            node.handlers.insert(0, ast.copy_location(ast.ExceptHandler(type=caught, body=[again]), node))
+    return compile_tree(ast.fix_missing_locations(tree), "<check>")

@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import islice
 from typing import Any
 
 from synthesis.contracts import Allowance, Frame, OutsideChange, State
-from synthesis.verifiers.pinned_values import (
+from synthesis.verifiers.frames.pinned_values import (
     NO_NAMES,
     Names,
     Record,
@@ -30,6 +31,8 @@ ENDS = {"added": "+", "removed": "-", "reordered": "#"}
 SHOWN_CHARS = 120
 """Of a value that is told, so much; of several allowed ones the first `SHOWN_VALUES`."""
 SHOWN_VALUES = 4
+MOST_COMPARED = 40
+"""With so many of the records that may be added one that may not is compared, to tell what is wrong with it."""
 _COUNTING = frozenset({"next", "last", "new", "counter", "counters", "count", "counts", "seq", "sequence", "serial"})
 _COUNTING |= {"id", "ids", "number", "numbers", "no", "index"}
 Group = tuple[str, str, str]
@@ -175,13 +178,13 @@ class FramedEnd:
         if change.kind == "removed":
             return [key or value_text(item, NO_NAMES) for key, item in change.items]
         rules = self.rules(path)
-        return [record_text(key, item, self._names, rules) for key, item in change.items]
+        return [record_text(path[:-2], key, item, self._names, rules) for key, item in change.items]
 
     def _given_texts(self, allowance: Allowance, path: str) -> list[str]:
         if path.endswith("/-"):
             return [key or value_text(item, NO_NAMES) for key, item in allowance.records]
         rules, names = self.rules(path), self._named_by(allowance)
-        return [record_text(key, item, names, rules) for key, item in allowance.records]
+        return [record_text(path[:-2], key, item, names, rules) for key, item in allowance.records]
 
     def _outside_removed(self, change: StateChange, path: str) -> list[OutsideChange]:
         unfit = self._unfit(change, f"{path}/-")
@@ -194,7 +197,7 @@ class FramedEnd:
             return []
         if not any(item.records for item in given) or unfit == change.count > _most(given):
             return [OutsideChange(path=path, kind="added", count=change.count)]
-        found = list(self._strange_parts(change, given, place))
+        found = list(islice(self._strange_parts(change, given, place), MOST_COMPARED))
         return found or [OutsideChange(path=path, kind="added", count=unfit)]
 
     def _unfit(self, change: StateChange, place: str) -> int:
@@ -216,28 +219,31 @@ class FramedEnd:
         """Of added records that are not as they should be, the fields that differ from the most similar one."""
         rules = self.rules(place)
         wanted = [(item, key, value) for item in given for key, value in item.records]
-        known = {record_text(key, value, self._named_by(item), rules) for item, key, value in wanted}
+        known = {record_text(place[:-2], key, value, self._named_by(item), rules) for item, key, value in wanted}
         for key, item in change.items:
-            if record_text(key, item, self._names, rules) in known:
+            if record_text(place[:-2], key, item, self._names, rules) in known:
                 continue
             parts = [
-                list(self._differing(key, item, rules, self._named_by(of), other, value)) for of, other, value in wanted
+                list(self._differing(place[:-2], (key, item), (other, right), rules, self._named_by(of)))
+                for of, other, right in wanted[:MOST_COMPARED]
             ]
             for name, expected, found in min(parts, key=len):
                 told = {"expected": shown_value(expected), "found": shown_value(found)}
                 yield OutsideChange(path=place + path_of((name,)) if name else place, kind="value", **told)
 
     def _differing(
-        self, key: str, item: Any, rules: Sequence[Rule], names: Names, other: str, wanted: Any
+        self, place: str, record: tuple[str, Any], wanted: tuple[str, Any], rules: Sequence[Rule], names: Names
     ) -> Iterator[tuple[str, Any, Any]]:
-        mine, theirs = mapping_of(item), mapping_of(wanted)
+        """(field, what should stand there, what does) of a record held against one that may be added."""
+        (key, item), (other, right) = record, wanted
+        mine, theirs = mapping_of(item), mapping_of(right)
         if mine is None or theirs is None:
-            yield "", wanted, item
+            yield "", right, item
             return
         for name in {**theirs, **mine}:
             one, two = mine.get(name, ABSENT), theirs.get(name, ABSENT)
-            texts = record_text(key, {name: one}, self._names, rules), record_text(other, {name: two}, names, rules)
-            if texts[0] != texts[1]:
+            found = record_text(place, key, {name: one}, self._names, rules)
+            if found != record_text(place, other, {name: two}, names, rules):
                 yield name, two, one
 
     def _counts(self, keys: Keys) -> bool:

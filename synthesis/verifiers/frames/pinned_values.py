@@ -30,6 +30,7 @@ SHORTEST_ID = 3
 """Shorter ids are renamed only where they are the whole text."""
 CHOSEN = '"~chosen"'
 OWN_ID = "~own"
+_WORD = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
 _NUMBER = re.compile(r"\d{1,18}")
 Record = tuple[str, str, Any]
 """(path of the collection, key, content) of an added record."""
@@ -40,20 +41,22 @@ Rule = tuple[tuple[str, ...], Allowance]
 class Names:
     """Other names for the ids of added records."""
 
-    def __init__(self, names: Mapping[str, str]) -> None:
-        self._names = names
-        long = sorted((key for key in names if len(key) >= SHORTEST_ID and not key.isdigit()), key=len, reverse=True)
-        within = "|".join(map(re.escape, long))
-        self._within = re.compile(rf"(?<![A-Za-z0-9])(?:{within})(?![A-Za-z0-9])") if long else None
+    def __init__(self, names: Mapping[str, str], owners: Mapping[str, str] | None = None) -> None:
+        self._names, self._owners = names, owners or {}
+        self._within = any(len(key) >= SHORTEST_ID and not key.isdigit() for key in names)
 
-    def __contains__(self, key: str) -> bool:
-        return key in self._names
+    def is_own(self, place: str, key: str) -> bool:
+        """Whether records of a collection have this key as their own id."""
+        return self._owners.get(key) == place
 
     def rename(self, text: str) -> str:
-        """The text with other names for ids."""
+        """The text with other names for ids: for itself, or for the words in it."""
         if text in self._names:
             return self._names[text]
-        return self._within.sub(lambda found: self._names[found[0]], text) if self._within is not None else text
+        return _WORD.sub(lambda found: self._word(found[0]), text) if self._within else text
+
+    def _word(self, word: str) -> str:
+        return self._names.get(word, word) if len(word) >= SHORTEST_ID and not word.isdigit() else word
 
 
 NO_NAMES = Names({})
@@ -70,10 +73,12 @@ def name_records(
     if not known:
         return NO_NAMES
     given = {place: rules(place) for place, _, _ in known}
-    names = Names({key: f"~{place}" for place, key, _ in known})
+    owners = _owners(known)
+    names = Names({key: f"~{place}" for key, place in owners.items()}, owners)
     for _ in range(ROUNDS - 1):
-        texts = [(place, key, record_text(key, item, names, given[place])) for place, key, item in known]
-        names = Names({key: f"~{_digest(place + text)}" for place, key, text in texts})
+        owned = [(place, key, item) for place, key, item in known if owners[key] == place]
+        texts = [(place, key, record_text(place, key, item, names, given[place])) for place, key, item in owned]
+        names = Names({key: f"~{_digest(place + text)}" for place, key, text in texts}, owners)
     return names
 
 
@@ -103,10 +108,23 @@ def counters(changes: Sequence[StateChange]) -> list[StateChange]:
     return found
 
 
-def record_text(key: str, item: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
+def _owners(records: Sequence[Record]) -> dict[str, str]:
+    """By new id the collection whose own it is: a list may be told apart by the ids of records in another."""
+    owners: dict[str, str] = {}
+    for place, key, _ in sorted(records, key=lambda record: _holds(record[2], record[1])):
+        owners.setdefault(key, place)
+    return owners
+
+
+def _holds(item: Any, key: str) -> bool:
+    """Whether a record holds its key, which one that a dict keeps seldom does."""
+    return any(str(value) == key for value in (mapping_of(item) or {}).values())
+
+
+def record_text(place: str, key: str, item: Any, names: Names, rules: Sequence[Rule] = ()) -> str:
     """An added record as text: without its own id, and without what is free in it."""
     fields = mapping_of(item)
-    if fields is not None and key in names:
+    if fields is not None and names.is_own(place, key):
         item = {name: OWN_ID if str(value) == key else value for name, value in fields.items()}
     return value_text(item, names, rules)
 

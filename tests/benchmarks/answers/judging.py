@@ -37,7 +37,7 @@ from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.child import answer_values
 from synthesis.starter import folders, tasks
 
-CORPUS = Path(__file__).with_name("answers.jsonl")
+CORPUS = Path(__file__).with_name("corpus.jsonl")
 JUDGES = (
     *("read_submission", "read_written_submission", "find_written_value", "answer_text"),
     *("compare_spec", "field_checks", "_field_check"),
@@ -132,7 +132,3 @@ def main() -> None:
             print(f"line {line}: {task}: {json.dumps(submitted, ensure_ascii=False)}")
         found.pop("wrong")
     print(json.dumps(found, ensure_ascii=False))
-
-
-if __name__ == "__main__":
-    main()

@@ -66,9 +66,9 @@ class _Search:
         calls = self.reference.calls
         if place == "after":
             self._walk(calls, (), AFTER, "behind the reference")
-        elif place == "before":
+        elif place == "before" and calls:
             self._walk((), calls, MOST_EPISODES, "before the reference")
-        else:
+        elif place == "instead":
             for step in changing:
                 name = f"instead of call {step + 1} ({calls[step].tool})"
                 self._walk(calls[:step], calls[step + 1 :], AFTER + INSTEAD, name, skip=calls[step].tool)
@@ -88,7 +88,8 @@ class _Search:
             for tool in self.subject.program.tools
             if tool.kind == "change" and tool.name != skip
         }
-        episode, added = None, []
+        episode: Episode | None = None
+        added: list[ReferenceCall] = []
         try:
             while waiting and self.episodes < most and len(self.ends) < MOST_ENDS:
                 if episode is None:

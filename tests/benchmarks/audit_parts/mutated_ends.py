@@ -1,6 +1,6 @@
 """How many end states that are wrong in one place still earn everything, although the place may change.
 
-    python -m tests.benchmarks.mutated_ends --json [--tasks N]
+    python -m tests.benchmarks.audit_parts.mutated_ends --json [--tasks N]
 
 For the bundled tasks (all, or `N` of them, evenly taken) each place that the reference changes is altered alone in its
 end state: a field, a part of it, a part of a record that was added. `paid` is how many of them earn the full reward,

@@ -1,4 +1,5 @@
-"""The answer form of a stored revision, as pages show it, with what was submitted if there is an answer."""
+"""The answer form of a stored revision, as pages show it, with what was submitted if there is an answer; and the rubric
+of a revision, of which code decides some criteria over that form."""
 
 from __future__ import annotations
 

@@ -1,0 +1,150 @@
+"""Attempts: messages, turns, steps, and what an attempt came to."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from synthesis.contracts.base import Frozen
+from synthesis.contracts.programs import DEFAULT_NOW, DEFAULT_SEED, CallResult, Validation
+from synthesis.contracts.verifiers import Reward
+
+Outcome = Literal["solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled"]
+"""`program_error`: the environment's program ended the episode. It counts as an attempt that did not solve its task."""
+UNCOUNTED: tuple[Outcome, ...] = ("infra_error", "cancelled")
+"""Outcomes that say nothing about agent or program: they have no part in any rate. `program_error` has, without a
+reward of its own."""
+PromptStyle = Literal["tools", "react", "call"]
+"""How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
+UserKind = Literal["base", "optimised"]
+Ending = Literal[
+    "answered", "user_stopped", "turn_limit", "too_long", "cut", "unusable", "program_ended", "lost", "cancelled"
+]
+"""How an attempt came to its end, whatever it earned. `too_long`: the conversation outgrew the model's window or what
+an attempt may hold; `cut`: the last words were broken off at the limit of tokens, or for repeating themselves without
+end; `unusable`: turn after turn held nothing of use, or too many answers did not fit the answer form; `program_ended`:
+the program's process exited, ran out of time or memory, broke the protocol or left a state that cannot be read; `lost`:
+sandbox, LLM or user failed."""
+
+
+class ToolCall(Frozen):
+    """A call that an agent asks for. `raw` is what it wrote where that was text.
+
+    With `error` set it cannot be executed (its arguments are no JSON object, say); then `arguments` is empty."""
+
+    id: str = ""
+    name: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    raw: str = ""
+    error: str = ""
+
+
+class Message(Frozen):
+    """One message of a conversation. `reasoning` is kept apart from `content` and is never sent back.
+
+    With a text style (`react`, `call`) `content` is all the agent wrote, calls included, and `tool_calls` what was
+    read out of it."""
+
+    role: Literal["system", "user", "assistant", "tool"]
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
+
+
+class Usage(Frozen):
+    """Tokens as the endpoint counted them, and the requests behind them: `requests` sent, of which `lost` gave no
+    reply. An endpoint that counts nothing leaves the tokens 0."""
+
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    reasoning_tokens: int = 0
+    cached_tokens: int = 0
+    requests: int = 0
+    lost: int = 0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(**{name: getattr(self, name) + getattr(other, name) for name in type(self).model_fields})
+
+
+class Turn(Frozen):
+    """One move of a policy. Ids and log-probabilities are there where the policy knows them; they belong together."""
+
+    message: Message
+    prompt_ids: tuple[int, ...] | None = None
+    completion_ids: tuple[int, ...] | None = None
+    logprobs: tuple[float, ...] | None = None
+    usage: Usage | None = None
+    finish_reason: str = ""
+
+
+class TrajectoryStep(Frozen):
+    """One step of an attempt. `turn` numbers the agent's turns from 1; calls of one parallel turn share it.
+
+    `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
+    A call that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted
+    answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
+    turn was broken off (`length`, `repetition`), and is empty for a whole one.
+    """
+
+    kind: Literal["user", "message", "call"]
+    turn: int = 0
+    content: str = ""
+    reasoning: str = ""
+    tool: str = ""
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    result: CallResult | None = None
+    observation: str = ""
+    cut: str = ""
+
+
+class Timing(Frozen):
+    """Where an attempt's seconds went (AutoForge, Table 3). `wall_s` is all its time from its beginning to its end, to
+    which its parts do not add up: waiting for a free thread counts to none of them."""
+
+    environment_s: float = 0.0
+    agent_s: float = 0.0
+    user_s: float = 0.0
+    verification_s: float = 0.0
+    wall_s: float = 0.0
+
+
+class Attempt(Frozen):
+    """What one policy did with one task, and what it earned.
+
+    `reward` is None where nothing could be judged (`program_error`, `infra_error`, `cancelled`). Of these
+    `program_error` counts in denominators, as an attempt that earned nothing; the others are never a reward of 0.
+    `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
+    the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256. `sandbox_lost` is for who
+    made the attempt and may begin it again: something of ours took its process away. `ended_by` is the reason of a
+    `program_error` (`time`, `memory`, ...), where one is known.
+    """
+
+    key: str = ""
+    """Names the task, as its caller chose."""
+    ordinal: int = 0
+    policy: str
+    conversational: bool = False
+    prompt_style: PromptStyle = "tools"
+    user: str = ""
+    validation: Validation = "schema"
+    seed: int = DEFAULT_SEED
+    now: str = DEFAULT_NOW
+    steps: tuple[TrajectoryStep, ...] = ()
+    messages: tuple[Message, ...] = ()
+    turns: tuple[Turn, ...] = ()
+    answer: str = ""
+    ending: Ending
+    outcome: Outcome
+    reward: Reward | None = None
+    final_hash: str = ""
+    user_error: bool = False
+    sandbox_lost: bool = Field(default=False, exclude=True)
+    ended_by: str = ""
+    note: str = ""
+    prompts: dict[str, str] = Field(default_factory=dict)
+    usage: Usage = Usage()
+    user_usage: Usage = Usage()
+    judge_usage: Usage = Usage()
+    timing: Timing = Timing()

@@ -1,0 +1,87 @@
+"""Programs, their tools, executed calls, and the bounds that they run in."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field
+
+from synthesis.contracts.base import Frozen, Patch
+
+Validation = Literal["schema", "source"]
+"""`schema`: arguments are validated against the tool's working schema. `source`: the call as it was."""
+ToolKind = Literal["query", "change"]
+DEFAULT_SEED = 0
+DEFAULT_NOW = "2025-01-01T09:00:00+00:00"
+
+
+class Tool(Frozen):
+    """One tool of a program. `parameters` is the *working* JSON schema, derived from the signature.
+
+    `withheld` are parameters that the program takes and this task's agents may not use: no schema says so, and a call
+    that names one is refused as any unknown parameter is."""
+
+    name: str
+    description: str = ""
+    kind: ToolKind = "query"
+    parameters: dict[str, Any] = Field(default_factory=lambda: {"type": "object", "properties": {}})
+    withheld: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
+
+
+class Program(Frozen):
+    """What the runtime needs of an environment version. Only the tools in `tools` can be called."""
+
+    source: str
+    class_name: str
+    tools: tuple[Tool, ...]
+
+
+class CallError(Frozen):
+    """Why a call was refused or failed: an observation, not an exception.
+
+    `unknown_tool`, `bad_arguments` (refused by the schema or the signature), `raised` (the tool raised),
+    `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (what
+    an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out), `ended`
+    (the call was the last: the program ended its process, or what it sent cannot be used; said by the host alone).
+    """
+
+    kind: Literal["unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed", "ended"]
+    type: str = ""
+    message: str = ""
+
+
+class CallResult(Frozen):
+    """The outcome of one call. `result` is encoded like a state; `duration_us` is measured on the host.
+
+    `executed` is False for an answer that was submitted: the call ended the attempt and never reached the environment.
+    """
+
+    ok: bool
+    result: Any = None
+    error: CallError | None = None
+    patch: Patch = Field(default_factory=list)
+    duration_us: int = 0
+    aliases_state: bool | None = None
+    executed: bool = Field(default=True, exclude_if=lambda value: value)
+
+
+def is_unexecuted(result: CallResult | None) -> bool:
+    """Whether a call never reached the environment: it could not be carried out at all, or submitted the answer."""
+    return result is not None and (
+        not result.executed or (result.error is not None and result.error.kind == "malformed")
+    )
+
+
+def is_refusal(ok: bool, result: Any) -> bool:
+    """Whether a call's outcome is a refusal: an error, or an answer whose `success` is false."""
+    return not ok or (isinstance(result, dict) and result.get("success") is False)
+
+
+class Limits(Frozen):
+    """Bounds on one sandboxed process. Exceeding one ends that process and nothing else."""
+
+    memory_mib: int = 256
+    call_seconds: float = 5.0
+    cpu_seconds: int = 60
+    frame_bytes: int = 16 * 1024 * 1024
+    depth: int = 100

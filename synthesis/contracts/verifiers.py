@@ -1,0 +1,163 @@
+"""Verifiers: verdicts, frames, rewards, and references known to solve a task."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import Field, model_validator
+
+from synthesis.contracts.base import Frozen
+
+ScoreRule = Literal["goals", "proportion", "all"]
+"""`goals`: the share of goals, 0 if a guard is broken; `proportion`: the share of all checks; `all`: 1 if all of a
+rubric's criteria are met, else 0."""
+AllowanceSource = Literal["reference", "author", "run", "person"]
+"""Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
+Mark = Literal["goal", "guard", "broken"]
+"""What a check is on the initial state: a goal is false there, a guard true, a broken one raises."""
+SAME_REWARD = 1e-9
+"""Rewards that differ by no more are one and the same, summed in another order."""
+SOLVED_AT = 1 - SAME_REWARD
+
+
+def same_reward(one: float, other: float) -> bool:
+    return abs(one - other) <= SAME_REWARD
+
+
+class Verdict(Frozen):
+    """One check or criterion on one end. `error` is set if a check raised or was stopped; then `passed` is false.
+
+    Of a criterion `reason` says why it is met or not, and `quote` is the evidence that a judge rests this on.
+    """
+
+    passed: bool
+    error: str = ""
+    non_boolean: bool = False
+    reason: str = ""
+    quote: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_doubts(cls, given: Any) -> Any:
+        """Leave out what verdicts that are stored since earlier versions say of doubts."""
+        if isinstance(given, dict) and given.keys() & {"uncertain", "judged"}:
+            return {name: value for name, value in given.items() if name not in ("uncertain", "judged")}
+        return given
+
+    @property
+    def raised(self) -> bool:
+        """Whether the check failed to say anything: it raised or was stopped."""
+        return bool(self.error) and not self.non_boolean
+
+
+class Allowance(Frozen):
+    """A place in the state that a right way to do a task may change, and to what.
+
+    `path` is a JSON Pointer through keys and ids of records: `/orders/O-3/status` and all below it. `*` stands for any
+    one key. As the last part `+` means records added to a collection, `-` records removed, `#` their order; `most` of
+    them (None: any number); `/orders/+/note` is that field of any added record. It may become one of `values`, or a
+    number from `minimum` to `maximum`; added and removed records are among `records` (id, content). Without all of
+    these anything is right. Whoever widens a frame says why (`reason`); `by` is a person's name.
+    """
+
+    path: str = Field(min_length=2, max_length=600, pattern=r"^/")
+    most: int | None = Field(default=None, ge=1, le=1_000_000)
+    values: tuple[Any, ...] = Field(default=(), max_length=1_000)
+    minimum: float | None = Field(default=None, allow_inf_nan=False)
+    maximum: float | None = Field(default=None, allow_inf_nan=False)
+    records: tuple[tuple[str, Any], ...] = Field(default=(), max_length=10_000)
+    source: AllowanceSource = "reference"
+    reason: str = Field(default="", max_length=500)
+    by: str = Field(default="", max_length=200)
+
+    @model_validator(mode="after")
+    def _whole(self) -> Allowance:
+        last = self.path.rpartition("/")[2]
+        if last not in ("+", "-") and (self.most is not None or self.records):
+            raise ValueError("only what is added (/+) or removed (/-) can be counted by `most` or named by `records`")
+        if last in ("+", "-", "#") and self.has_value:
+            raise ValueError("`values`, `minimum` and `maximum` are for a field, not for whole records")
+        if self.source != "reference" and not self.reason.strip():
+            raise ValueError("say in `reason` why a right way may change this")
+        return self
+
+    @property
+    def has_value(self) -> bool:
+        """Whether it says what a field may become."""
+        return bool(self.values) or self.minimum is not None or self.maximum is not None
+
+    @property
+    def is_pinned(self) -> bool:
+        """Whether it says what may stand there."""
+        return bool(self.records) or self.has_value
+
+    @property
+    def is_free(self) -> bool:
+        """Whether anything may stand there, in any number."""
+        return self.most is None and not self.is_pinned
+
+
+class Frame(Frozen):
+    """Everything that a right way to do a task may change; any other change of the state breaks the task."""
+
+    allowances: tuple[Allowance, ...] = Field(default=(), max_length=20_000)
+
+
+class OutsideChange(Frozen):
+    """A change that a frame does not allow. `path` is the record's field, or the collection that `count` records were
+    `added` to, `removed` from or `reordered` in. Of a `value` the place may change, but not to what was `found`."""
+
+    path: str
+    kind: Literal["changed", "added", "removed", "reordered", "value"]
+    count: int = 1
+    expected: str = Field(default="", exclude_if=lambda value: not value)
+    found: str = Field(default="", exclude_if=lambda value: not value)
+
+
+class Reward(Frozen):
+    """A verifier's verdict: `reward` in [0, 1], the passed and total counts that made it, check by check.
+
+    With something in `outside` (the first of the changes outside the task's frame) the reward is 0. If a model judged,
+    `judge` is its name and `question` the SHA-256 of the messages that it was asked with.
+    """
+
+    reward: float
+    passed: int
+    total: int
+    rule: ScoreRule
+    verdicts: tuple[Verdict, ...]
+    outside: tuple[OutsideChange, ...] = ()
+    judge: str = ""
+    question: str = ""
+
+    @property
+    def mean(self) -> float:
+        """The share that passed."""
+        return self.passed / self.total if self.total else 0.0
+
+
+class ReferenceCall(Frozen):
+    tool: str
+    arguments: dict[str, Any] = Field(default_factory=dict)
+
+
+class Reference(Frozen):
+    """A call sequence known to solve a task, and what is said in the end."""
+
+    calls: tuple[ReferenceCall, ...] = ()
+    answer: str = ""
+
+
+class Withheld(Frozen):
+    """What a variant of a task withholds from whoever attempts it: a tool, or one parameter of it.
+
+    `solution` is how the task is solved with it: what a careless agent would do and say."""
+
+    tool: str = Field(min_length=1, max_length=200)
+    parameter: str = Field(default="", max_length=200)
+    solution: Reference = Reference()
+
+    @property
+    def name(self) -> str:
+        """`move_appointment`, or `add_dish(swaps)` for a parameter."""
+        return f"{self.tool}({self.parameter})" if self.parameter else self.tool

@@ -1,0 +1,1 @@
+"""The benchmark of answers: a corpus of submitted answers, judged as attempts are."""

@@ -1,0 +1,1 @@
+"""Further figures of audits."""

@@ -1,0 +1,1 @@
+"""Edits of tools and tasks in a browser."""

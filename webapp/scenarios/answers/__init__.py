@@ -1,0 +1,1 @@
+"""Answer forms of stored tasks: read, shown, and entered field by field."""
