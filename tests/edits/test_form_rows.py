@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from django.http import QueryDict
 
-from webapp.edits.form_parts import fit_values, follow_form, merged_fields, merged_values
-from webapp.edits.form_rows import FieldRow, WrongForm, build_form, list_rows, read_rows, rearrange_rows
+from webapp.edits.answer_forms.form_parts import fit_values, follow_form, merged_fields, merged_values
+from webapp.edits.answer_forms.form_rows import FieldRow, WrongForm, build_form, list_rows, read_rows, rearrange_rows
 
 FORM: list[dict[str, Any]] = [
     {"name": "total", "type": "money", "description": "what is paid", "unit": "EUR", "tolerance": 0.5},

@@ -7,6 +7,8 @@ from typing import Any
 from django.http import QueryDict
 
 from synthesis.contracts import State
+from webapp.edits.answer_forms.form_parts import drafted_form, follow_form
+from webapp.edits.answer_forms.form_rows import build_form, read_rows, rearrange_rows
 from webapp.edits.draft_body import (
     ANSWER_CHARS,
     CALLS_CHARS,
@@ -19,8 +21,6 @@ from webapp.edits.draft_body import (
     read_calls,
     read_state,
 )
-from webapp.edits.form_parts import drafted_form, follow_form
-from webapp.edits.form_rows import build_form, read_rows, rearrange_rows
 from webapp.edits.models import Edit, EditKind
 from webapp.query_params import Params
 from webapp.scenarios.answers.answer_form import read_form_and_expected

@@ -9,10 +9,10 @@ from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import field_checks
 from synthesis.formats.criteria import criterion_line
 from webapp.content_store import load
+from webapp.edits.answer_forms.form_parts import drafted_form
+from webapp.edits.answer_forms.form_rows import MOST_ROWS, TYPE_WORDS, list_rows
 from webapp.edits.case_runs import assessment_of, cases_of, people_of
 from webapp.edits.forecasts import holds
-from webapp.edits.form_parts import drafted_form
-from webapp.edits.form_rows import MOST_ROWS, TYPE_WORDS, list_rows
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
     changes_of,

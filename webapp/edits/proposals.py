@@ -17,7 +17,7 @@ from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
-from webapp.edits.form_parts import drafted_form
+from webapp.edits.answer_forms.form_parts import drafted_form
 from webapp.edits.models import Edit, EditKind
 from webapp.environments.models import Version
 from webapp.environments.services import record_of

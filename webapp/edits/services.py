@@ -12,9 +12,10 @@ from synthesis.formats.answer_form import form_record
 from synthesis.formats.values import clean
 from webapp.accounts.services import audit
 from webapp.content_store import content_hash
+from webapp.edits.answer_forms.form_parts import merge_form
+from webapp.edits.answer_forms.proposed_form import fill_in_proposal
 from webapp.edits.draft_body import program_body, task_body
 from webapp.edits.forecasts import holds
-from webapp.edits.form_parts import merge_form
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
     changes_anything,
@@ -25,7 +26,6 @@ from webapp.edits.proposals import (
     spell_criteria,
     standing_parts,
 )
-from webapp.edits.proposed_form import fill_in_proposal
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.models import Tool, Version

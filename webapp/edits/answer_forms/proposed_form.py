@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.formats.answer_form import form_record
-from webapp.edits.form_parts import follow_form
+from webapp.edits.answer_forms.form_parts import follow_form
 from webapp.edits.models import Edit
 from webapp.edits.proposals import own_parts
 from webapp.scenarios.answers.answer_form import propose_answer_form
