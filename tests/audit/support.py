@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from synthesis.contracts import Reference
+from synthesis.formats.answer_form import form_record
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
-from tests.verifiers.shop import ANSWER, FRAME, INITIAL, OTHERS, SOURCE, TEA, UNPINNED, check, reference
+from tests.verifiers.shop import ANSWER, FORM, FRAME, INITIAL, OTHERS, SOURCE, TEA, UNPINNED, check, reference
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"
@@ -30,12 +31,15 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
         "instruction": "Order three teas.",
         "initial_state": INITIAL,
         "checks": tuple(CheckRecord(label=f"Number {n} {EVIL}", source=one) for n, one in enumerate(listed, 1)),
+        "answer_form": FORM,
+        "expected_answer": {"count": 3},
         "score_rule": "goals",
         "reference": reference(),
         "frame": UNPINNED if WEAK in listed else FRAME,
     }
     fields |= changes
-    fields.setdefault("raw", {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)})
+    raw = {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)}
+    fields.setdefault("raw", raw | form_record(fields["answer_form"], fields["expected_answer"]))
     return TaskRecord(**fields)
 
 
@@ -44,4 +48,4 @@ def make_task(*checks: str, environment: str = "shop", **changes: Any) -> Task:
 
 
 def other_reference() -> Reference:
-    return reference(answer="They are 3 .")
+    return reference(answer='{"count": 3.0}')
