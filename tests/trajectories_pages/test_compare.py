@@ -193,7 +193,7 @@ def test_below_a_selection_it_stands_how_its_attempts_ended_and_whether_they_can
 
     Trajectory.objects.filter(pk=first.pk).update(outcome="solved")
     Trajectory.objects.filter(pk__in=[second.pk, elsewhere.pk]).update(outcome="failed")
-    assert told(first, second) == "1 ✓solved 1 ✕failed"
+    assert told(first, second) == "1 ✕failed 1 ✓solved"
     assert told(second, elsewhere).startswith("2 ✕failed Only attempts at one task can be compared: attempt ")
     assert told(first) == "1 ✓solved", "of one it goes without saying"
 
