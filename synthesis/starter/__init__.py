@@ -15,7 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Allowance, Frame, Program, Reference, Tool
-from synthesis.formats.answer_form import answer_text, form_record, read_expected, read_form, with_field_checks
+from synthesis.formats.answer_form import (
+    answer_text,
+    answer_tool,
+    form_record,
+    read_expected,
+    read_form,
+    with_field_checks,
+)
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
@@ -152,11 +159,13 @@ def program_of(record: EnvironmentRecord) -> Program:
     )
 
 
-def conversation(about: EnvironmentRecord, run: RunRecord) -> dict[str, Any]:
+def conversation(about: EnvironmentRecord, task: TaskRecord, run: RunRecord) -> dict[str, Any]:
     """A run in EnvScaler's shape, as a model here would have had it: with what agents are told first and the tools that
     they are offered. Without both nobody could learn from it."""
-    tools = program_of(about).tools
-    told, _ = system_message("tools", run.conversational, documentation(about.introduction, about.rules), tools)
+    tools, form = program_of(about).tools, task.answer_form
+    about_it = documentation(about.introduction, about.rules)
+    told, _ = system_message("tools", run.conversational, about_it, tools, form)
+    tools += (answer_tool(form),) if form else ()
     listed = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]
     raw = run_to_envscaler(run)
     messages = [{"role": "system", "content": told.content}, *raw["messages"]]
@@ -167,11 +176,12 @@ def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:
     """Everything that is bundled, in a fixed order."""
     every = folders()
     known = {folder: environment(folder) for folder in every}
+    listed = {task.key: task for folder in every for task in tasks(folder)}
     return (
         list(known.values()),
-        [task for folder in every for task in tasks(folder)],
+        list(listed.values()),
         [
-            run.model_copy(update={"raw": conversation(about, run)})
+            run.model_copy(update={"raw": conversation(about, listed[run.task_key], run)})
             for folder, about in known.items()
             for run in runs(folder)
         ],

@@ -16,7 +16,7 @@ from synthesis.formats.records import RunRecord, RunStep, TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.audit import support
 from tests.scenarios_pages.conftest import person
-from tests.verifiers.shop import ANSWER, TEA, UNPINNED
+from tests.verifiers.shop import ANSWER, TEA, UNPINNED, reference
 from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
 from webapp.environments.services import program_of
@@ -175,7 +175,8 @@ def test_exports_and_imports_carry_it(framed: Task) -> None:
 def test_a_replay_says_what_broke_it(client: Client, framed: Task) -> None:
     orders = [{"item": "tea", "count": 3}, {"item": "soap", "count": 9}]
     calls = tuple(RunStep(kind="call", turn=1, tool="order", arguments=given) for given in orders)
-    record = RunRecord(environment_key="shop", task_key="three-teas", steps=calls, answer="I ordered 3 .")
+    said = (RunStep(kind="message", turn=2, content=reference().answer),)
+    record = RunRecord(environment_key="shop", task_key="three-teas", steps=calls + said, answer=reference().answer)
     run = save_run(default_sandbox(), record, "test").row
     assert (run.reward, run.outcome) == (0, "failed")
     assert run.scores.get().outside == [{"path": "/orders/soap", "kind": "changed", "count": 1}]
@@ -184,7 +185,7 @@ def test_a_replay_says_what_broke_it(client: Client, framed: Task) -> None:
     assert f"{reverse('scenarios:widen_frame', args=[framed.pk])}?place=%2Forders%2Fsoap" in text
     form = client.get(reverse("scenarios:widen_frame", args=[framed.pk]), {"place": "/orders/soap"}).content.decode()
     assert ">\n/orders/soap</textarea>" in form
-    right = save_run(default_sandbox(), record.model_copy(update={"steps": calls[:1]}), "test").row
+    right = save_run(default_sandbox(), record.model_copy(update={"steps": calls[:1] + said}), "test").row
     assert right.reward == 1
     assert "outside the frame" not in client.get(reverse("trajectories:detail", args=[right.pk])).content.decode()
 
