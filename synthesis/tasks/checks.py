@@ -19,7 +19,6 @@ from synthesis.formats.answer_form import with_field_checks
 from synthesis.formats.records import CheckRecord, EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
-from synthesis.runtime.child.check_names import MODULES
 from synthesis.scenarios import prompt_text
 from synthesis.stages import Kit
 from synthesis.syntax import parse
@@ -149,7 +148,6 @@ async def _write(kit: Kit, world: World, task: TaskDraft, index: int) -> tuple[s
         task=fenced("task", task.instruction),
         item=fenced("item", item),
         answer=answer_words(task, wanted),
-        modules=", ".join(name for name in MODULES if not name.startswith("_")),
     )
     note = ""
     look = judge(kit, world, set(), [field.name for field in task.answer_form], wanted)

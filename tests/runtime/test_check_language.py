@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from synthesis.prompts import prompt
 from synthesis.runtime import Sandbox, check_request
 from synthesis.runtime.check_request import SOURCE_CHARS, language_problem
 from synthesis.runtime.child.check_names import MODULES
@@ -161,6 +162,11 @@ def test_every_name_of_every_module_is_there(sandbox: Sandbox) -> None:
     ]
     (verdict,) = sandbox.evaluate_checks([body(*lines, "return True")], {}, {})
     assert verdict.passed, verdict
+
+
+def test_authors_are_told_every_module() -> None:
+    listed = prompt("tasks", "check").text.partition("Modules, imported inside: ")[2].partition(". One function")[0]
+    assert listed.split(", ") == [name for name in MODULES if not name.startswith("_")]
 
 
 def test_no_try_catches_the_end_of_memory(sandbox: Sandbox) -> None:
