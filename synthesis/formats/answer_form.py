@@ -218,7 +218,7 @@ def answer_text(submitted: Mapping[str, Any]) -> str:
 def describe_type(field: AnswerField) -> str:
     """Return in words what a value of the field looks like."""
     words = _WANTED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")
-    words += f" in {field.unit}" if field.unit else ""
+    words += f", in {field.unit}" if field.unit else ""
     if field.items is not None:
         words += f", each item {describe_type(field.items)}" + (", in order" if field.ordered else "")
     if field.fields:

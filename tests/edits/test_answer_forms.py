@@ -91,7 +91,7 @@ def test_a_person_gives_a_task_an_answer_form_and_everything_follows(browser: Cl
     ]  # fmt: skip
     assert task.audit_state == "green"
     shown = browser.get(f"/tasks/{task.pk}/")
-    assert "a number in packets packets ± 0.5 packets 11" in text(shown)
+    assert "a number packets ± 0.5 packets 11" in text(shown)
     assert "from the answer form" in text(shown)
     assert "<img src=x" not in shown.content.decode()
     told = browser.get(f"/api/v1/tasks/{task.pk}").json()["current"]
@@ -203,7 +203,7 @@ def test_a_home_of_the_last_version_marks_what_read_words_and_proposes_a_form(
     assert "superseded" in text(listed)
     page = text(browser.get(f"/tasks/{task.pk}/"))
     assert "This revision cannot be attempted any more" in page
-    assert "number It says how many are left a number in packet packet 11" in page
+    assert "number It says how many are left a number packet 11" in page
     told = browser.get(f"/api/v1/tasks/{task.pk}").json()
     assert (told["superseded"], told["current"]["superseded"]) == (True, revision.superseded)
     address = browser.post(f"/edits/task/{task.pk}/")["Location"]

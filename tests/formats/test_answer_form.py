@@ -101,7 +101,7 @@ def test_an_expected_value_has_the_type_of_its_field(given, place, words):
     ("given", "words"),
     [
         ({}, "bill: missing; expected an amount"),
-        ({**RIGHT, "bill": "73 euros"}, 'at most two decimals, such as 5.9 in EUR, found "73 euros"'),
+        ({**RIGHT, "bill": "73 euros"}, 'at most two decimals, such as 5.9, in EUR, found "73 euros"'),
         ({**RIGHT, "paid_by": "Cash"}, "paid_by: expected one of card, cash"),
         ({**RIGHT, "visits": [{"who": "Jo", "at": "8:15"}]}, "visits: expected a list, each item an object with who"),
         ({**RIGHT, "tip": 1}, "tip: the form has no such field"),

@@ -66,7 +66,7 @@ def test_an_answer_of_a_wrong_type_is_an_observation_that_names_the_field_and_ma
         ("call", "submit_answer", "malformed"),
         ("call", "submit_answer", ""),
     ]
-    assert 'boxes: expected a number in boxes, found "one"' in texts(requests[2])[-1]
+    assert 'boxes: expected a number, in boxes, found "one"' in texts(requests[2])[-1]
     assert "not valid JSON" in texts(requests[3])[-1]
     assert made.steps[2].arguments == {"box": "B-1", "boxes": "one"}
 
@@ -135,7 +135,7 @@ def test_text_styles_give_the_object_in_their_last_message(
     ]
     system = texts(requests[0])[0]
     assert "- box: The box that was opened; the id of a record, as a text" in system
-    assert "- boxes: How many boxes she has; a number in boxes (may be left out)" in system
+    assert "- boxes: How many boxes she has; a number, in boxes (may be left out)" in system
     assert "submit_answer" not in system
     assert "none was found" in texts(requests[2])[-1]
     assert "box: expected the id of a record" in texts(requests[3])[-1]

@@ -133,7 +133,8 @@ def list_form_rows(
             is_right = is_equal(given, expected[field.name], compare_spec(field))
         known = show_value(expected[field.name]) if is_compared else ""
         shown = show_value(given) if answer else ""
-        rows.append(FormRow(field, describe_type(field), known, shown, is_right, is_compared))
+        wanted = describe_type(field.model_copy(update={"unit": ""}))
+        rows.append(FormRow(field, wanted, known, shown, is_right, is_compared))
     return rows
 
 

@@ -51,8 +51,8 @@ FAULTS: dict[str, str] = {
     "checks_contradict": "Two checks contradict",
     "answer_ignored": "The answer is not looked at",
     "weak_check": "A check looks for a text in what was said",
-    "answer_too_loose": "A hedged or contrary answer earns the full reward",
-    "answer_too_narrow": "The right answer in other words earns less",
+    "answer_too_loose": "A wrong answer earns the full reward",
+    "answer_too_narrow": "A right answer spelled otherwise earns less",
     "claim_passes": "A mere claim fools the judge",
     "no_reference": "No reference is known",
     "no_judge": "No model plays the judge",
@@ -203,7 +203,7 @@ def words(row: Audit, faults: Sequence[AuditFault]) -> str:
 
 
 def _tried(row: Audit) -> str:
-    """How many variants were tried: wrong ones, and right answers in other words."""
+    """How many variants were tried: wrong ones, and right answers spelled otherwise."""
     mutants = row.probes.get("mutants", ())
     known = [mutant for mutant in mutants if not mutant.get("equivalent")]
     right = [mutant["kind"] for mutant in known if mutant.get("expects") == "full"]
