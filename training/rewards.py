@@ -18,7 +18,7 @@ class AttemptReward(Frozen):
 
 
 def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptReward:
-    """What the attempt earned: `score` as the verifier gave it, `all_or_nothing` 1 if solved, else 0 (AF Eq. 1).
+    """What the attempt earned: `score` as the verifier gave it, `all_or_nothing` 1 if solved, else 0.
 
     `infra_error`, `cancelled` and whatever else has no reward is always masked, never a reward of 0. With `masking.meu`
     (AF 3.4) so is a simulated user's error: each (`all`, Eq. 2's indicator) or only where the attempt `failed`, which
