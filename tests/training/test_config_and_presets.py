@@ -85,7 +85,7 @@ PUBLISHED = {
     | {"sampling.rollouts": 8, "decoding.trajectory_tokens": 32 * 1024, "decoding.turn_tokens": 4 * 1024}
     | {"advantage.kind": "global", "evaluation.temperature": 0.7, "evaluation.rollouts": 3, "reward": "score"}
     | {"mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
-    "autoforge-erpo": {"sampling.tasks": 32, "sampling.rollouts": 8, "reward": "all_or_nothing"}
+    "autoforge-erpo": {"sampling.tasks": 32, "sampling.rollouts": 8}
     | {"advantage.kind": "environment", "loss.form": "trajectory", "kl.to": "old", "kl.place": "loss"}
     | {"masking.meu": True, "masking.meu_scope": "all", "dynamic_sampling.enabled": True, "type": "reinforcement"}
     | {"mixture.settings": {"task": 0, "conversation": 1}, "thinking": "kept"},
