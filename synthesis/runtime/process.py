@@ -98,7 +98,7 @@ class Zygote:
         wire.set_timeout(ours, _START_SECONDS)
         options = limits.model_dump() | {"namespaces": namespaces, "seed": DEFAULT_SEED, "now": DEFAULT_NOW}
         python = [sys.executable, "-P", "-s", "-S", *_bytecode()]
-        command = [*python, str(_SCRIPT), str(theirs.fileno()), json.dumps(options)]
+        command = [*python, str(_SCRIPT), json.dumps(options)]
         environment = {"PYTHONHASHSEED": "0", "TZ": "UTC", "LC_ALL": "C.UTF-8"}
         # Else the kernel keeps the number of the processor in the C library's memory, where programs could read it.
         environment["GLIBC_TUNABLES"] = "glibc.pthread.rseq=0"
@@ -106,9 +106,8 @@ class Zygote:
             with _fixed_addresses():
                 self.process = subprocess.Popen(
                     command,
-                    pass_fds=[theirs.fileno()],
                     env=environment,
-                    stdin=subprocess.DEVNULL,
+                    stdin=theirs.fileno(),
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     cwd="/",

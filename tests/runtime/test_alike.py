@@ -100,6 +100,18 @@ def test_forty_ways_do_not_tell_runs_apart(own: Sandbox, sandbox: Sandbox) -> No
     assert [place(own) for place in PLACES] == [first] * len(PLACES), "after 600"
 
 
+def test_a_sandbox_that_starts_when_many_files_are_open_is_no_other(own: Sandbox) -> None:
+    """The number of its socket was one of its arguments, and lay elsewhere in memory if it had more digits."""
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(300)]
+    busy = Sandbox()
+    try:
+        assert scored(busy) == scored(own)
+    finally:
+        busy.close()
+        for file in files:
+            os.close(file)
+
+
 @pytest.mark.slow
 def test_nor_the_first_from_the_five_thousandth(own: Sandbox) -> None:
     first = scored(own)

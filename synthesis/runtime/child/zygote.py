@@ -302,12 +302,22 @@ def _control(number: int) -> socket.socket:
     return socket.socket(fileno=_CONTROL)
 
 
+def _take_standard_input() -> int:
+    """The control socket, which comes as standard input and so has the same number in every zygote: numbers of one
+    digit and of several lie elsewhere in memory. Nothing is left to be read in its place."""
+    control = os.dup(0)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    return control
+
+
 def main() -> None:
     """Start, say what holds; what is left to do is done when this script has ended. A failure to start is told on the
     control socket."""
-    control = _control(int(sys.argv[1]))
+    control = _control(_take_standard_input())
     try:
-        zygote = Zygote(control, json.loads(sys.argv[2]))
+        zygote = Zygote(control, json.loads(sys.argv[1]))
     except Exception as error:
         with contextlib.suppress(wire.FrameError):
             wire.send(control, json.dumps({"failed": str(error)}).encode())
