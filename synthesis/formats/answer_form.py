@@ -43,6 +43,8 @@ _WANTED = {
     "boolean": "true or false",
     "text": "a text",
 }
+_SPELLED = {"money": "at most two decimals", "date": "YYYY-MM-DD", "time": "HH:MM"}
+"""What a schema does not say of a type, or not in words."""
 _SCHEMAS: dict[str, dict[str, Any]] = {
     "number": {"type": "number"},
     "money": {"type": "number"},
@@ -125,7 +127,7 @@ def without_field_checks(
 
 def answer_tool(form: Sequence[AnswerField]) -> Tool:
     """Return the terminal tool whose parameters are the form."""
-    words = "Give the final answer. This ends the task: call it once, when everything else is done."
+    words = "Give the answer, when all else is done: it ends the task."
     return Tool(name=SUBMIT_ANSWER, description=words, kind="query", parameters=answer_schema(form))
 
 
@@ -248,8 +250,10 @@ def _field_check(field: AnswerField, expected: Any) -> CheckRecord:
 
 def _field_schema(field: AnswerField) -> dict[str, Any]:
     schema = dict(_SCHEMAS[field.type])
-    words = [field.description.rstrip("."), describe_type(field) if field.type != "text" else ""]
-    schema["description"] = "; ".join(part for part in words if part)
+    unit = f"in {field.unit}" if field.unit else ""
+    words = "; ".join(part for part in (field.description.rstrip("."), _SPELLED.get(field.type, ""), unit) if part)
+    if words:
+        schema["description"] = words
     if field.choices:
         schema["enum"] = list(field.choices)
     if field.items is not None:

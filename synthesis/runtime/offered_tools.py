@@ -41,6 +41,7 @@ def _without(tool: Tool, parameter: str) -> Tool:
 
 _EXAMPLE = re.compile(r",? (?:for example|e\.g\.|such as) (?:\"[^\"]{0,80}\"|'[^']{0,80}'|`[^`]{0,80}`)")
 _REFUSALS = re.compile(r"(?<=[.!?:;])\s+Refuses\b[^.\n]*\.?\s*\Z")
+_RETURNS = re.compile(r"(?<=[.!?:;])\s+Returns\b[^.\n]*\.(?=\s+Refuses\b|\s*\Z)")
 _ID = re.compile(r"(?:\A|_)ids?\Z")
 _NAMED_ALONE = frozenset(("the", "a", "an", "its", "of", "id", "ids", "identifier", "unique"))
 
@@ -71,7 +72,7 @@ def _brief(tool: Tool) -> Tool:
 
     Needless are an `additionalProperties` that is false, an empty `required`, that an argument which may be left out
     may be null, of an id an example (ids are taken from what tools return) and words that say no more than its name,
-    and what a query refuses: it changes nothing, and says so itself. The description tells of parameters only if the
+    what a query refuses, since it changes nothing, and what a change returns, since its caller reads that next. The description tells of parameters only if the
     schema does not describe them all.
     """
     properties = tool.parameters.get("properties") or {}
@@ -80,6 +81,8 @@ def _brief(tool: Tool) -> Tool:
         description = without_arguments(description)
     if tool.kind == "query":
         description = without_refusals(description)
+    else:
+        description = _RETURNS.sub("", description)
     schema = dict(tool.parameters)
     if properties:
         schema["properties"] = {name: _brief_rule(name, rule) for name, rule in properties.items()}

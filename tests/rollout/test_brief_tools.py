@@ -22,7 +22,7 @@ def test_what_is_said_twice_or_not_needed_is_left_out() -> None:
     )
     move = tool("move", "Moves a box.\n\nReturns it. Refuses a full day.", "change", day=DAY, box_id=BOX, to_id=BOX)
     found, moved = brief_tools([find, move])
-    assert (found.description, moved.description) == ("Finds boxes.", "Moves a box. Returns it. Refuses a full day.")
+    assert (found.description, moved.description) == ("Finds boxes.", "Moves a box. Refuses a full day.")
     assert found.parameters == {
         "type": "object",
         "properties": {

@@ -39,6 +39,7 @@ ON_ANSWER = "The answer "
 """How a condition begins that the answer form judges today."""
 FORM = (AnswerField(name="credit", type="money", unit="EUR", description="What credit is left"),)
 """As the recorded questions would be asked today."""
+REQUESTED = re.compile(r"\n\nEnd with an answer in this form[^\n]*\n(?:- [^\n]*\n?)+")
 STATE_CHARS = 80_000
 Values = dict[str, str]
 
@@ -127,12 +128,19 @@ def rewritten(calls: Sequence[Recorded]) -> Iterator[dict[str, Any] | None]:
 def _rewritten(call: Recorded, schema: tuple[dict[str, Any], ...], queries: set[str]) -> dict[str, Any] | None:
     if not _is_open(call):
         return None
-    later = call.request["messages"][1:]
+    later = [_without_form(message) for message in call.request["messages"][1:]]
     tools = _brief([tool["function"] for tool in call.request.get("tools", ())], queries)
     first = {**call.request["messages"][0], "content": _words(call, schema)}
     if call.role == "teacher":
-        tools.append({"type": "function", "function": answer_tool(FORM).model_dump(exclude={"kind"})})
+        (tool,) = brief_tools([answer_tool(FORM)])
+        tools.append({"type": "function", "function": tool.model_dump(exclude={"kind"})})
     return {"messages": [first, *later], "tools": tools}
+
+
+def _without_form(message: dict[str, Any]) -> dict[str, Any]:
+    """A message without the request for a form that instructions ended with: today the tool's schema says it."""
+    content = message.get("content")
+    return {**message, "content": REQUESTED.sub("", content)} if isinstance(content, str) else message
 
 
 def _is_open(call: Recorded) -> bool:
