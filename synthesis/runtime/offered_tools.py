@@ -72,17 +72,15 @@ def _brief(tool: Tool) -> Tool:
 
     Needless are an `additionalProperties` that is false, an empty `required`, that an argument which may be left out
     may be null, of an id an example (ids are taken from what tools return) and words that say no more than its name,
-    what a query refuses, since it changes nothing, and what a change returns, since its caller reads that next. The description tells of parameters only if the
-    schema does not describe them all.
+    what a query refuses, since it changes nothing, and what a change returns, since its caller reads that next. The
+    description tells of parameters only if the schema does not describe them all.
     """
     properties = tool.parameters.get("properties") or {}
     description = tool.description
     if all(isinstance(rule, dict) and rule.get("description") for rule in properties.values()):
         description = without_arguments(description)
-    if tool.kind == "query":
-        description = without_refusals(description)
-    else:
-        description = _RETURNS.sub("", description)
+    is_query = tool.kind == "query"
+    description = without_refusals(description) if is_query else _RETURNS.sub("", description)
     schema = dict(tool.parameters)
     if properties:
         schema["properties"] = {name: _brief_rule(name, rule) for name, rule in properties.items()}
