@@ -28,11 +28,11 @@ AT_IMPORT = {
 """What an author's program does as soon as it is loaded, and words of the message that says so."""
 CHECKS = {
     "scenario-0/task-0": ("    while final_state or True:\n        pass\n", "time"),
-    "scenario-0/task-1": ("    __import__('os')._exit(0)\n    return bool(final_state)\n", "it exited with 0"),
+    "scenario-0/task-1": ("    __import__('os')._exit(0)\n    return bool(final_state)\n", "two underscores"),
     "scenario-1/task-0": ("    return bool([final_state] * 10**11)\n", "memory"),
-    "scenario-1/task-1": ("    while final_state or True:\n        __import__('os').fork()\n", "PermissionError"),
+    "scenario-1/task-1": ("    while final_state or True:\n        __import__('os').fork()\n", "two underscores"),
 }
-"""What a check function does when it is called."""
+"""What a check function does when it is called; what reaches the interpreter is refused before that."""
 NAMES = ("__init__", "reset", "book a room")
 
 
