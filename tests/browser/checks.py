@@ -72,7 +72,8 @@ def _misfits(page: Page, where: str) -> list[str]:
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """axe's violations of the page as it stands."""
+    """axe's violations of the page as it stands, once nothing is asked of the site: what waits for a reply is dimmed."""
+    page.wait_for_function("!document.querySelector('.htmx-request')")
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     found: list[dict[str, Any]] = page.evaluate(ASKED)
