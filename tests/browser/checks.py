@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page
+from playwright.sync_api import Page, TimeoutError
 
 LOOKS = [(1440, "light"), (400, "dark")]
 """Each width and each theme once."""
+DIMMED = ".htmx-request.busy, .htmx-request .busy"
 AXE = Axe().axe_script
 ASKED = "axe.run({resultTypes: ['violations']}).then(results => results.violations)"
 """What holds stays in the page: handing it over took as long as looking."""
@@ -72,7 +74,9 @@ def _misfits(page: Page, where: str) -> list[str]:
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """axe's violations of the page as it stands."""
+    """axe's violations of the page as it stands, once nothing on it is dimmed because it waits for a reply."""
+    with contextlib.suppress(TimeoutError):
+        page.wait_for_function(f"!document.querySelector('{DIMMED}')", timeout=2_000)
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE)
     found: list[dict[str, Any]] = page.evaluate(ASKED)

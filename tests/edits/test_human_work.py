@@ -13,6 +13,7 @@ from synthesis.formats.files import Entry
 from synthesis.runtime import Sandbox
 from tests.edits.seed import PROGRAM, SeedLibrary, approve, environment_record, scenario_record
 from tests.edits.test_saved_edit import fixed
+from tests.fixtures.api import problem, program
 from webapp.accounts.models import AuditEntry, User
 from webapp.edits import services
 from webapp.edits.beside.adoption import adopt_revision
@@ -143,8 +144,6 @@ def test_the_page_of_an_import_adds_up_and_leads_to_what_stands_beside(
 def test_the_api_lists_what_stands_beside_and_adopts_it_for_who_read_what_it_replaces(
     sandbox: Sandbox, made: SeedLibrary, person: User
 ) -> None:
-    from tests.fixtures.api import problem, program
-
     save_edit(sandbox, person, fixed(person, made).pk, None)
     approve(person, made.task("three"))
     edit_task(sandbox, person, made.task("none"), "Lend none of them.")
