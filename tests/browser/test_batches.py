@@ -109,7 +109,8 @@ def test_launch_pages_are_accessible(live_site: str, chromium: Browser) -> None:
         found += faults(page, url)
     page.fill("#id_tasks", "0")
     assert not complaints
-    page.keyboard.press("Control+Enter")
+    with page.expect_navigation():
+        page.keyboard.press("Control+Enter")
     page.wait_for_selector(".note.bad")
     found += faults(page, "refused")
     context.close()
