@@ -15,6 +15,7 @@ from synthesis.contracts import (
     Allowance,
     AnswerField,
     Attempt,
+    CheckRecord,
     Frame,
     Frozen,
     Outcome,
@@ -24,7 +25,7 @@ from synthesis.contracts import (
     ToolKind,
     Usage,
 )
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolSpec
+from synthesis.formats.records import EnvironmentRecord, ToolSpec
 
 ThemeOrigin = Literal["tasks", "servers", "typed", "scripted"]
 CaseKind = Literal["positive", "negative"]

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 from synthesis.assessment.kinds import finding
 from synthesis.assessment.truncated_names import identifiers
-from synthesis.contracts import Finding, Verdict
-from synthesis.formats.records import CheckRecord
+from synthesis.contracts import CheckRecord, Finding, Verdict
 from synthesis.runtime.check_request import language_problem
 from synthesis.syntax import UNREADABLE, parse
 

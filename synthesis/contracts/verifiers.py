@@ -8,9 +8,10 @@ from pydantic import Field, model_validator
 
 from synthesis.contracts.base import Frozen
 
-ScoreRule = Literal["goals", "proportion", "all"]
+ScoreRule = Literal["goals", "proportion", "all", "golden"]
 """`goals`: the share of goals, 0 if a guard is broken; `proportion`: the share of all checks; `all`: 1 if all of a
-rubric's criteria are met, else 0."""
+rubric's criteria or a script's assertions hold, else 0; `golden`: 1 if the end state equals the golden state, else
+0."""
 AllowanceSource = Literal["reference", "author", "run", "person"]
 """Who allows a change: the reference makes it, the author declares it free, another solved run makes it, a person."""
 Mark = Literal["goal", "guard", "broken"]
@@ -104,11 +105,14 @@ class Frame(Frozen):
 
 
 class OutsideChange(Frozen):
-    """A change that a frame does not allow. `path` is the record's field, or the collection that `count` records were
-    `added` to, `removed` from or `reordered` in. Of a `value` the place may change, but not to what was `found`."""
+    """A change that a frame does not allow, or in which an end state differs from a golden one.
+
+    `path` is the record's field, or the collection that `count` records were `added` to, `removed` from or `reordered`
+    in. Of a `value` the place may change, but not to what was `found`. Of a golden state `missing` are records that
+    should have been added."""
 
     path: str
-    kind: Literal["changed", "added", "removed", "reordered", "value"]
+    kind: Literal["changed", "added", "removed", "reordered", "value", "missing"]
     count: int = 1
     expected: str = Field(default="", exclude_if=lambda value: not value)
     found: str = Field(default="", exclude_if=lambda value: not value)

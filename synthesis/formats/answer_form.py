@@ -14,10 +14,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synthesis.contracts import AnswerField, Tool
+from synthesis.contracts import AnswerField, CheckRecord, Tool
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.files import json_type, loads, require_usable
-from synthesis.formats.records import CheckRecord
 from synthesis.formats.values import list_field, object_field, shorten
 from synthesis.runtime.child.answer_values import MOST_CHARS, MOST_ITEMS, is_value
 

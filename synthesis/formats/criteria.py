@@ -12,9 +12,8 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from synthesis.contracts import AnswerField
+from synthesis.contracts import AnswerField, Criterion
 from synthesis.errors import FormatError
-from synthesis.formats.records import Criterion
 from synthesis.formats.values import list_field
 
 MOST_CRITERIA = 50

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from synthesis.contracts import Frame, ToolKind, Withheld
+from synthesis.contracts import CheckRecord, Frame, ToolKind, Withheld
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import read_expected, read_form, with_field_checks
 from synthesis.formats.criteria import read_criteria
 from synthesis.formats.files import Entry, json_type
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, Failure, TaskRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
 from synthesis.formats.spoken_facts import read_facts, with_fact_checks
 from synthesis.formats.values import (

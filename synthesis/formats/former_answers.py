@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.contracts import AnswerField
+from synthesis.contracts import AnswerField, CheckRecord
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import MOST_FIELDS, compare_spec, read_form
-from synthesis.formats.records import CheckRecord
 from synthesis.runtime.child.answer_values import is_value
 from synthesis.syntax import UNREADABLE, literal, parse
 

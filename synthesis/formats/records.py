@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     AnswerField,
+    CheckRecord,
+    Criterion,
     Frame,
     Frozen,
     Reference,
@@ -46,41 +48,6 @@ class EnvironmentRecord(Frozen):
     source: str
     tools: tuple[ToolRecord, ...]
     raw: dict[str, Any] = Field(default_factory=dict)
-
-
-class CheckRecord(Frozen):
-    label: str = ""
-    source: str
-
-
-Dimension = Literal["completeness", "schema", "tolerance", "fact"]
-"""What a criterion looks at. Code decides the first three over the answer form: whether the field was given, has its
-type, is within its tolerance of the expected value. A judge decides facts."""
-
-
-class Criterion(Frozen):
-    """One criterion of a rubric. `field` is the field of the answer form that code looks at; a fact has none."""
-
-    text: str = Field(min_length=1, max_length=2_000)
-    dimension: Dimension = "fact"
-    field: str = ""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_text(cls, given: Any) -> Any:
-        """Read plain text, as records spell a fact."""
-        return {"text": given} if isinstance(given, str) else given
-
-    @model_validator(mode="after")
-    def _whole(self) -> Criterion:
-        if (self.dimension == "fact") == bool(self.field):
-            raise ValueError("`field` names a field of the answer form for every dimension but `fact`")
-        return self
-
-    @property
-    def record(self) -> str | dict[str, str]:
-        """The criterion as records spell it: plain text for a fact."""
-        return self.text if self.dimension == "fact" else self.model_dump()
 
 
 class TaskRecord(Frozen):

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from synthesis.contracts import CheckRecord
 from synthesis.errors import FormatError
-from synthesis.formats.records import CheckRecord
 from synthesis.formats.values import list_field, shorten
 
 MOST_FACTS = 50

@@ -13,6 +13,7 @@ from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     AnswerField,
+    Criterion,
     Frame,
     Frozen,
     Mark,
@@ -26,7 +27,6 @@ from synthesis.contracts import (
 from synthesis.errors import InputError
 from synthesis.formats.answer_form import answer_tool, require_answer_tool
 from synthesis.formats.criteria import asks_judge
-from synthesis.formats.records import Criterion
 from synthesis.llm import ChatModel
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy

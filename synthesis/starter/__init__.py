@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Allowance, Frame, Program, Reference, Tool
+from synthesis.contracts import Allowance, CheckRecord, Frame, Program, Reference, Tool
 from synthesis.formats.answer_form import (
     answer_text,
     answer_tool,
@@ -24,7 +24,7 @@ from synthesis.formats.answer_form import (
     with_field_checks,
 )
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
 from synthesis.rollout.plan import documentation
 from synthesis.rollout.styles import system_message

@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.contracts import SOLVED_AT, AnswerField, Reference, ReferenceCall
+from synthesis.contracts import SOLVED_AT, AnswerField, CheckRecord, Reference, ReferenceCall
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
 from synthesis.formats.answer_form import without_field_checks
-from synthesis.formats.records import CheckRecord, EnvironmentRecord
+from synthesis.formats.records import EnvironmentRecord
 from synthesis.stages import Kit
 from synthesis.tasks.author_form import open_fields, require_form
 from synthesis.tasks.check_source import fields_read

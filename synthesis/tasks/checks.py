@@ -12,11 +12,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from typing import TypeVar
 
-from synthesis.contracts import Mark, State
+from synthesis.contracts import CheckRecord, Mark, State
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, Rejected
 from synthesis.formats.answer_form import with_field_checks
-from synthesis.formats.records import CheckRecord, EnvironmentRecord
+from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import Sandbox
 from synthesis.scenarios import prompt_text

@@ -11,10 +11,20 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.contracts import AnswerField, Frame, Frozen, Reference, ReferenceCall, State, Tool, Verdict, Withheld
+from synthesis.contracts import (
+    AnswerField,
+    CheckRecord,
+    Frame,
+    Frozen,
+    Reference,
+    ReferenceCall,
+    State,
+    Tool,
+    Verdict,
+    Withheld,
+)
 from synthesis.errors import InputError, ProgramEnded, ProgramError
 from synthesis.formats.answer_form import MOST_FIELDS, answer_text, field_checks
-from synthesis.formats.records import CheckRecord
 from synthesis.runtime import Sandbox, offered
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, run_calls
 from synthesis.verifiers.frame import outside_changes

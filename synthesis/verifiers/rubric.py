@@ -14,11 +14,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
-from synthesis.contracts import AnswerField, Frozen, Message, Reward, Verdict
+from synthesis.contracts import AnswerField, Criterion, Frozen, Message, Reward, Verdict
 from synthesis.errors import InputError, LLMError, MalformedReply
 from synthesis.formats.answer_form import compare_spec, describe_type
 from synthesis.formats.criteria import MOST_CRITERIA, asks_judge
-from synthesis.formats.records import Criterion
 from synthesis.llm import ChatModel
 from synthesis.llm.reply_reader import read_json
 from synthesis.prompts import fence_line, hashes, prompt

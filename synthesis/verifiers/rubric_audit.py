@@ -9,10 +9,9 @@ from typing import Any
 
 from pydantic import Field
 
-from synthesis.contracts import Reward, State
+from synthesis.contracts import Criterion, Reward, State
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.answer_form import answer_text
-from synthesis.formats.records import Criterion
 from synthesis.llm import ChatModel
 from synthesis.llm.chat import CountedModel
 from synthesis.runtime import Sandbox

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Reference
+from synthesis.contracts import CheckRecord, Reference
 from synthesis.formats.answer_form import form_record
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.verifiers.shop import ANSWER, FORM, FRAME, INITIAL, OTHERS, SOURCE, TEA, UNPINNED, check, reference
 from webapp.scenarios.models import Task

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 
 from pydantic import BaseModel
 
-from synthesis.contracts import Attempt, Reference, ReferenceCall
+from synthesis.contracts import Attempt, CheckRecord, Reference, ReferenceCall
 from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, TaskDraft, ThemeDraft, ToolCase, ToolRate
 from synthesis.errors import Rejected
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.pipeline import assessed, taken
 from synthesis.rollout import Plan, ReferencePolicy, RolloutTask, run_attempts
 from synthesis.runtime import encode_state

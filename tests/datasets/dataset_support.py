@@ -9,7 +9,8 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.contracts import CheckRecord
+from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
 from tests.fixtures.remembered import remembered
 from tests.rollout.support import SOURCE

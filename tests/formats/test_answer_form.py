@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from synthesis.contracts import CheckRecord
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.answer_form import (
     answer_schema,
@@ -19,7 +20,6 @@ from synthesis.formats.answer_form import (
     with_field_checks,
     without_field_checks,
 )
-from synthesis.formats.records import CheckRecord
 
 VISIT = {
     "name": "visits",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.contracts import CheckRecord
 from synthesis.formats.answer_form import describe_type
 from synthesis.formats.former_answers import explain_superseded, find_gone_helpers, propose_form
-from synthesis.formats.records import CheckRecord
 
 MONEY = "an amount as a number with at most two decimals, such as 5.9"
 HEAD = "def check(initial_state, final_state, answer):\n    "

@@ -15,10 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.contracts import AnswerField, Attempt
+from synthesis.contracts import AnswerField, Attempt, Criterion
 from synthesis.errors import FormatError, InfrastructureError, InputError
 from synthesis.formats.answer_form import field_checks
-from synthesis.formats.records import Criterion
 from synthesis.llm import AskedModel, Endpoint
 from synthesis.portable.attempt import Limits, attempted, earned, untouched
 from synthesis.portable.package import package_id

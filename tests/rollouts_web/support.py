@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Reference, ReferenceCall
+from synthesis.contracts import CheckRecord, Reference, ReferenceCall
 from synthesis.formats.answer_form import answer_text, form_record, read_form, with_field_checks
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
 from tests.rollout.support import EXPECTED, FORM, SOURCE

@@ -13,7 +13,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from synthesis.formats.records import Criterion
+from synthesis.contracts import Criterion
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, jsonl, lesson, lessons, task, tasks
 from training.config import Supervised

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.contracts import CheckRecord
+from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from webapp.scenarios.models import Task
 

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from synthesis.assessment.prompt_values import shown_records
-from synthesis.contracts import Message
-from synthesis.formats.records import Criterion
+from synthesis.contracts import Criterion, Message
 from synthesis.llm.calls import Site, StageCall
 from synthesis.prompts import fenced, prompt, with_form
 from synthesis.rollout.user import STOP, split_stop

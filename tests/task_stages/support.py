@@ -9,10 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from synthesis.contracts import AnswerField, Message, ToolCall, Usage
+from synthesis.contracts import AnswerField, CheckRecord, Message, ToolCall, Usage
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import LLMError
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply

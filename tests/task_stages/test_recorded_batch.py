@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import AnswerField, Reference, ReferenceCall
+from synthesis.contracts import AnswerField, CheckRecord, Reference, ReferenceCall
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import Rejected
 from synthesis.formats.answer_form import with_field_checks
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.llm.source_reader import read_code
 from synthesis.runtime import Sandbox
 from synthesis.tasks.audit_repair import audit

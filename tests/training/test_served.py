@@ -19,8 +19,8 @@ pytest.importorskip("openai")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
+from synthesis.contracts import Criterion  # noqa: E402
 from synthesis.errors import InputError  # noqa: E402
-from synthesis.formats.records import Criterion  # noqa: E402
 from synthesis.llm import AskedModel, Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
 from tests.fixtures.llm import DROP, llm_server, raw, refuse, say  # noqa: E402

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from synthesis.contracts import Message, Tool, ToolCall
+from synthesis.contracts import CheckRecord, Message, Tool, ToolCall
 from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.llm import Reply
 from synthesis.llm.asker import Asker
 from synthesis.llm.store import MemoryStore

@@ -11,10 +11,9 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import AnswerField, CallResult, Reward, Verdict
+from synthesis.contracts import AnswerField, CallResult, Criterion, Reward, Verdict
 from synthesis.errors import FormatError, InputError, LLMError
 from synthesis.formats.criteria import criterion_line, read_criteria, read_criterion_line
-from synthesis.formats.records import Criterion
 from synthesis.llm import ChatModel, Endpoint
 from synthesis.llm.client import connect
 from synthesis.runtime import Sandbox, default_sandbox

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Reference, ReferenceCall
+from synthesis.contracts import CheckRecord, Reference, ReferenceCall
 from synthesis.formats.answer_form import form_record
-from synthesis.formats.records import CheckRecord, TaskRecord
+from synthesis.formats.records import TaskRecord
 from synthesis.runtime import default_sandbox
 from tests.withheld import desk
 from webapp.environments.services import program_of, save_environment

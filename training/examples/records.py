@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from synthesis.contracts import CheckRecord
 from synthesis.formats.envscaler_export import environment_to_envscaler
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import decode_state
 from training.examples.tasks import ENVIRONMENTS, DemoTask, program
 

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from synthesis.assessment.environments import read_findings, view_of
-from synthesis.contracts import Finding, Frame, Program, Reference, ReferenceCall, State
+from synthesis.contracts import CheckRecord, Finding, Frame, Program, Reference, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, ProgramError
 from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
 from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
 from synthesis.formats.files import loads
 from synthesis.formats.former_answers import find_gone_helpers
-from synthesis.formats.records import CheckRecord, EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method

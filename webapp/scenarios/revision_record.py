@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.contracts import AnswerField, Finding, Frame, Mark
+from synthesis.contracts import AnswerField, CheckRecord, Criterion, Finding, Frame, Mark
 from synthesis.formats.answer_form import form_record, with_field_checks, without_field_checks
 from synthesis.formats.envscaler_export import STATE_FIELD
-from synthesis.formats.records import CheckRecord, Criterion, TaskRecord
+from synthesis.formats.records import TaskRecord
 from synthesis.formats.spoken_facts import fact_checks
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision

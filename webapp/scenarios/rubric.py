@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from synthesis.contracts import Criterion
 from synthesis.formats.criteria import asks_judge, criterion_line
-from synthesis.formats.records import Criterion
 from synthesis.verifiers.rubric import Rubric
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthesis.contracts import AnswerField
+from synthesis.contracts import AnswerField, CheckRecord
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import (
     answer_text,
@@ -21,7 +21,6 @@ from synthesis.formats.answer_form import (
     read_written_submission,
 )
 from synthesis.formats.former_answers import ProposedForm, propose_form
-from synthesis.formats.records import CheckRecord
 from synthesis.formats.spoken_facts import fact_checks, read_facts
 from synthesis.runtime.child.answer_values import answer_value, is_equal
 from webapp.scenarios.models import Check, TaskRevision
