@@ -1,0 +1,134 @@
+"""The four kinds of verifiers, told apart by `kind`: checks, a golden state, a rubric, a verification script.
+
+Each decides of one end of an attempt: the state that it left, and its answer. The answer form belongs to the task, not
+to its verifier. `synthesis.verifiers.scoring` turns an end into a reward; a rubric also needs a judge.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from synthesis.contracts.base import Frozen, State
+from synthesis.contracts.verifiers import Frame, Mark, ScoreRule
+
+VerifierKind = Literal["checks", "golden", "rubric", "script"]
+VolatileRole = Literal["id", "timestamp", "token", "counter"]
+"""`id`: names a record, and is renamed everywhere it is referred to; `timestamp`: a moment, compared by presence and
+type; `token`: a generated text or number, likewise; `counter`: a number that counts the records that were made."""
+Dimension = Literal["completeness", "schema", "tolerance", "fact"]
+"""What a criterion looks at. Code decides the first three over the answer form: whether the field was given, has its
+type, is within its tolerance of the expected value. A judge decides facts."""
+Equality = Literal["roles", "plain"]
+"""How an end state is compared with the golden one: `roles` leaves volatile places out by their role, `plain` is
+AutoForge's Eq. 1 as it is printed."""
+MOST_ASSERTIONS = 50
+SCRIPT_CHARS = 20_000
+"""A longer verification script is refused."""
+
+
+class CheckRecord(Frozen):
+    """One check: a boolean function of the states and the answer. `label` says in words what it looks at."""
+
+    label: str = ""
+    source: str
+
+
+class Criterion(Frozen):
+    """One criterion of a rubric. `field` is the field of the answer form that code looks at; a fact has none."""
+
+    text: str = Field(min_length=1, max_length=2_000)
+    dimension: Dimension = "fact"
+    field: str = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_text(cls, given: Any) -> Any:
+        """Read plain text, as records spell a fact."""
+        return {"text": given} if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _whole(self) -> Criterion:
+        if (self.dimension == "fact") == bool(self.field):
+            raise ValueError("`field` names a field of the answer form for every dimension but `fact`")
+        return self
+
+    @property
+    def record(self) -> str | dict[str, str]:
+        """The criterion as records spell it: plain text for a fact."""
+        return self.text if self.dimension == "fact" else self.model_dump()
+
+
+class Volatile(Frozen):
+    """A place whose value may differ between two right runs, with the role that says how it is compared.
+
+    `path` is in the language of an `Allowance`'s: a JSON Pointer through keys and ids of records, `*` for any one key,
+    `/orders/+/made_at` for a field of any added record, `/orders/+` with the role `id` for their ids. A place on a
+    record that existed at the start needs a person, whose name is `by`.
+    """
+
+    path: str = Field(min_length=2, max_length=600, pattern=r"^/")
+    role: VolatileRole
+    reason: str = Field(default="", max_length=500)
+    by: str = Field(default="", max_length=200)
+
+
+class ChecksVerifier(Frozen):
+    """Boolean checks over the end, scored by a rule, and a frame of what may change.
+
+    `marks` are what the checks are at the start, None if they are still to be found.
+    """
+
+    kind: Literal["checks"] = "checks"
+    checks: tuple[CheckRecord, ...] = ()
+    marks: tuple[Mark, ...] | None = None
+    rule: ScoreRule = "goals"
+    frame: Frame | None = None
+
+
+class GoldenVerifier(Frozen):
+    """AutoForge's verifier (Eq. 1): 1 if and only if the end state equals the golden state, else 0.
+
+    With `equality` `roles` the places in `volatile` are compared by role; ids are matched by one bijection that also
+    renames references to them. `checks` are those made from the task's answer form, which must all hold as well.
+    """
+
+    kind: Literal["golden"] = "golden"
+    state: State
+    equality: Equality = "roles"
+    volatile: tuple[Volatile, ...] = Field(default=(), max_length=2_000)
+    checks: tuple[CheckRecord, ...] = ()
+
+
+class RubricVerifier(Frozen):
+    """Agent-World's rubric (3.2.1 i): 1 if and only if all criteria are met; the mean is kept beside it."""
+
+    kind: Literal["rubric"] = "rubric"
+    criteria: tuple[Criterion, ...]
+    expected_answer: dict[str, Any] = Field(default_factory=dict)
+
+
+class ScriptVerifier(Frozen):
+    """Agent-World's verification script (3.1.1): `verify(answer, expected, initial_state, final_state)` returns named
+    assertions as a dict of booleans; 1 if and only if all hold. A change outside `frame`, if there is one, earns 0.
+
+    `assertions` are the names that it must return, each time.
+    """
+
+    kind: Literal["script"] = "script"
+    source: str = Field(min_length=1, max_length=SCRIPT_CHARS)
+    assertions: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        min_length=1, max_length=MOST_ASSERTIONS
+    )
+    expected_answer: dict[str, Any] = Field(default_factory=dict)
+    frame: Frame | None = None
+
+    @model_validator(mode="after")
+    def _whole(self) -> ScriptVerifier:
+        if len(set(self.assertions)) < len(self.assertions):
+            raise ValueError("two of its `assertions` have the same name")
+        return self
+
+
+Verifier = Annotated[ChecksVerifier | GoldenVerifier | RubricVerifier | ScriptVerifier, Field(discriminator="kind")]
