@@ -20,6 +20,7 @@ from synthesis.contracts import (
     ScoreRule,
     State,
     Validation,
+    Verifier,
     Withheld,
 )
 from synthesis.errors import ProgramEnded
@@ -42,15 +43,34 @@ class Subject(Frozen):
     initial: State
     instruction: str = ""
     answer_form: tuple[AnswerField, ...] = ()
-    checks: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    rule: ScoreRule = "goals"
+    verifier: Verifier
     reference: Reference | None = None
-    frame: Frame | None = None
     withheld: Withheld | None = None
     validation: Validation = "schema"
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
+
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The sources of the checks that a sandbox evaluates."""
+        return tuple(check.source for check in self.verifier.checks)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What people call the checks."""
+        return tuple(check.label for check in self.verifier.checks)
+
+    @property
+    def rule(self) -> ScoreRule:
+        return self.verifier.rule
+
+    @property
+    def frame(self) -> Frame | None:
+        return self.verifier.frame
+
+    def with_frame(self, frame: Frame | None) -> Subject:
+        """Return the same subject with another frame. Its verifier must be one that has a frame."""
+        return self.model_copy(update={"verifier": self.verifier.model_copy(update={"frame": frame})})
 
 
 @dataclass(frozen=True)
@@ -103,7 +123,7 @@ def run_calls(
                     changing.append(index)
                 if not result.ok:
                     refused.append(index)
-                if not subject.checks:
+                if subject.verifier.criteria:
                     spelled.append(spell_call(call.tool, dict(call.arguments), result))
             state = episode.state()
     except ProgramEnded as error:
