@@ -14,10 +14,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from synthesis.contracts import AnswerField, Frame, GoldenVerifier, ScriptVerifier, Verifier
-from synthesis.errors import FormatError, StateError
+from synthesis.errors import FormatError
 from synthesis.formats.answer_form import field_checks
 from synthesis.formats.files import json_type
-from synthesis.runtime import decode_state
 from synthesis.syntax import parse
 
 PARAMETERS = ("answer", "expected", "initial_state", "final_state")
@@ -85,17 +84,12 @@ def _read_golden(
         raise FormatError(place, "a golden state says what may change: a `frame` beside it has no meaning")
     if not isinstance(given.get("state"), dict):
         raise FormatError(f"{place}.state", "missing; it is the golden state, as an export spells it")
-    golden = GoldenVerifier(
+    return GoldenVerifier(
         state=given["state"],
         equality=given.get("equality", "roles"),
         volatile=given.get("volatile", ()),
         checks=field_checks(form, expected),
     )
-    try:
-        decode_state(golden.state)
-    except StateError as error:
-        raise FormatError(f"{place}.state", str(error)[:500]) from None
-    return golden
 
 
 def _read_script(given: dict[str, Any], place: str, expected: Mapping[str, Any], frame: Frame | None) -> ScriptVerifier:

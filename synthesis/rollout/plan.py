@@ -29,8 +29,8 @@ from synthesis.llm import ChatModel
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
+from synthesis.verifiers.rewards import hash_verifier
 from synthesis.verifiers.rubric import NO_JUDGE, Rubric
-from synthesis.verifiers.scoring import hash_verifier
 
 TURNS = 30
 CONVERSATION_TURNS = 40

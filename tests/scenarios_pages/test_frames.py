@@ -167,7 +167,7 @@ def test_exports_and_imports_carry_it(framed: Task) -> None:
     whole = {"env_id": "shop", "task_id": "t", "task": "Order.", "init_config": {}, "checklist_with_func": []}
     ((_, read),) = parse_scenarios([Entry("[0]", whole | {"frame": raw["frame"]})])
     assert isinstance(read, TaskRecord)
-    assert read.frame == Frame.model_validate(raw["frame"])
+    assert read.verifier.frame == Frame.model_validate(raw["frame"])
     ((_, failed),) = parse_scenarios([Entry("[0]", whole | {"frame": {"allowances": [{"path": "x"}]}})])
     assert "frame.allowances.0.path" in failed.place  # type: ignore[union-attr]
 

@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError
 from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.assessment.kinds import finding
 from synthesis.assessment.tasks import task_findings, unknown_state_keys
-from synthesis.contracts import Program
+from synthesis.contracts import GoldenVerifier, Program
 from synthesis.errors import (
     FormatError,
     InfrastructureError,
@@ -29,9 +29,9 @@ from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
 from synthesis.formats.values import clean
-from synthesis.runtime import Sandbox, encode_state
+from synthesis.runtime import Sandbox, decode_state, encode_state
 from synthesis.verifiers.checks import mark_of
-from synthesis.verifiers.scoring import reward_end
+from synthesis.verifiers.rewards import reward_end
 from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
@@ -275,6 +275,7 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
     """What the checks say before the agent does anything, and every finding about the task.
 
     Raises InputError: it has an answer form, and the environment a tool named as the one that submits the answer.
+    Raises StateError: its golden state cannot be read.
     """
     require_answer_tool(record.answer_form, (tool.name for tool in program.tools))
     findings = unknown_state_keys(record.initial_state, program.source)
@@ -287,6 +288,8 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
         return Start(findings=findings + task_findings(record.verifier.checks, (), None), hung=hung)
     if record.verifier.criteria:
         return Start(findings=findings)
+    if isinstance(record.verifier, GoldenVerifier):
+        decode_state(record.verifier.state)
     checks = record.verifier.checks
     done = bounded_checks(sandbox, [check.source for check in checks], state, state)
     verdicts = done.verdicts

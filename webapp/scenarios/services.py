@@ -18,7 +18,7 @@ from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
-from synthesis.verifiers.scoring import hash_verifier
+from synthesis.verifiers.rewards import hash_verifier
 from webapp.content_store import Saved, content_hash, unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
@@ -326,9 +326,25 @@ def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
 def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
     """The current records of some tasks as they were imported, in the order they came in."""
     rows = rows.filter(current__isnull=False).order_by("id")
-    fields = ("current__record", "current__scenario__initial_id", "current__scenario__initial__body")
-    for raw, digest, body in rows.values_list(*fields).iterator(chunk_size=100):
-        yield scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body)))
+    for row in rows.values_list(*EXPORTED).iterator(chunk_size=100):
+        yield spell_record(*row)
+
+
+EXPORTED = (
+    "current__record",
+    "current__scenario__initial_id",
+    "current__scenario__initial__body",
+    "current__golden_id",
+    "current__golden__body",
+)
+"""What `spell_record` takes."""
+
+
+def spell_record(raw: dict[str, Any], initial_id: str, initial: Any, golden_id: str | None, golden: Any) -> Any:
+    """Return the record of a current revision as an import reads it."""
+    state = decode_state(unpack(StateBody, initial_id, initial))
+    goal = unpack(StateBody, golden_id, golden) if golden_id is not None else None
+    return scenario_to_envscaler(raw, state, goal)
 
 
 def start_envscaler_import(

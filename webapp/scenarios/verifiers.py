@@ -20,6 +20,13 @@ from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.states import load_state
 
+VERIFIER_NAMES = {
+    "checks": "checks",
+    "golden": "a golden state",
+    "rubric": "a rubric",
+    "script": "a verification script",
+}
+"""What people call each kind of verifier."""
 FRAMED = ("checks", "script")
 """The kinds of verifiers that a frame may stand beside."""
 
