@@ -1,0 +1,8 @@
+"""Golden states (AutoForge, Eq. 1): made of a task's reference, compared with end states, and scored.
+
+`state_comparison.py`: whether an end equals the golden state. With the equality `roles` both are first brought into a
+normal form (`normal_form.py`: volatile places by their role), then the ids of added records are matched by one
+bijection (`id_bijection.py`) and renamed; what still differs is a difference. `golden_states.py` makes a golden state by
+executing the reference, and `volatile_places.py` finds in which places its ends differ. `golden_scores.py`: rewards and
+the hash of a verifier.
+"""
