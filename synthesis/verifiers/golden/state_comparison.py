@@ -14,10 +14,10 @@ from synthesis.contracts.verifier_kinds import GoldenVerifier
 from synthesis.runtime import same_encoded
 from synthesis.verifiers.frame import MOST_TOLD, PATH_CHARS
 from synthesis.verifiers.frames.framed_end import shown_value
-from synthesis.verifiers.frames.pinned_values import NO_NAMES, Names
+from synthesis.verifiers.frames.pinned_values import NO_NAMES, Names, value_at
 from synthesis.verifiers.golden.id_bijection import match_ids
 from synthesis.verifiers.golden.normal_form import TOKEN, NormalForm, renamed
-from synthesis.verifiers.state_changes import Keys, StateChange, path_of, state_changes, value_at
+from synthesis.verifiers.state_changes import Keys, StateChange, path_of, state_changes
 
 
 class GoldenState:
