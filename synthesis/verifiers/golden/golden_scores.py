@@ -13,7 +13,6 @@ from synthesis.verifiers.checks import Evaluator, reward_of
 from synthesis.verifiers.frame_words import outside_line
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
-STATE_LABEL = "The end state is the golden state"
 MOST_SAID = 3
 """So many differences are named in a verdict's reason."""
 
@@ -52,4 +51,4 @@ def golden_hash(golden: GoldenVerifier) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-__all__ = ["STATE_LABEL", "golden_hash", "score_golden", "state_verdict"]
+__all__ = ["golden_hash", "score_golden", "state_verdict"]

@@ -56,13 +56,25 @@ def make_golden(
     if equality == "plain":
         _require_change(golden, start, subject)
         return MadeGolden(golden=golden)
-    found, unapproved = _differing(start, runs, subject)
-    found |= {item.path: item for item in own_numbers(sandbox, subject, start)}
-    kept = [item for path, item in found.items() if path not in {other.path for other in unapproved}]
+    kept, unapproved = find_volatile(sandbox, subject, start, runs)
     golden = golden.model_copy(update={"volatile": tuple(kept)})
     _require_change(golden, start, subject)
     _require_equal(golden.model_copy(update={"volatile": (*kept, *unapproved)}), start, runs)
     return MadeGolden(golden=golden, unapproved=tuple(unapproved))
+
+
+def find_volatile(
+    sandbox: Sandbox, subject: Subject, start: State, runs: ReferenceRuns
+) -> tuple[list[Volatile], list[Volatile]]:
+    """The volatile places of what a task's reference leaves, and those that only a person may declare.
+
+    Raises InputError (its ends cannot be held side by side), ProgramError and InfrastructureError.
+    """
+    found, unapproved = _differing(start, runs, subject)
+    for item in _own_numbers(sandbox, subject, start):
+        found.setdefault(item.path, item)
+    asked = {item.path for item in unapproved}
+    return [item for path, item in found.items() if path not in asked], unapproved
 
 
 def _executed(sandbox: Sandbox, subject: Subject) -> tuple[State, ReferenceRuns]:
@@ -156,7 +168,7 @@ def _says_more(place: DifferingPlace, told: frozenset[str]) -> bool:
     return len(values) == 2 and bool(set(embedded_texts(values[0], told)) & set(embedded_texts(values[1], told)))
 
 
-def own_numbers(sandbox: Sandbox, subject: Subject, start: State) -> Iterator[Volatile]:
+def _own_numbers(sandbox: Sandbox, subject: Subject, start: State) -> Iterator[Volatile]:
     """The counters of a program, the ids that it makes, and the places that hold these as numbers or short texts."""
     assert subject.reference is not None
     counting: set[str] = set()
@@ -243,4 +255,4 @@ def _texts(value: Any) -> Iterator[str]:
         yield from _texts(item)
 
 
-__all__ = ["MadeGolden", "make_golden", "own_numbers"]
+__all__ = ["MadeGolden", "find_volatile", "make_golden"]

@@ -92,10 +92,27 @@ class GoldenState:
                 yield OutsideChange(path=path_of((key,))[:PATH_CHARS], kind="value", **told)
 
 
+class _LastGolden:
+    """The golden state that was asked about last: many ends are held against one."""
+
+    def __init__(self) -> None:
+        self._last: tuple[GoldenVerifier, State, GoldenState] | None = None
+
+    def prepare(self, golden: GoldenVerifier, start: State) -> GoldenState:
+        """The golden state made ready for comparisons. Neither it nor the start may be changed afterwards."""
+        last = self._last
+        if last is None or last[0] is not golden or last[1] is not start:
+            last = self._last = golden, start, GoldenState(golden, start)
+        return last[2]
+
+
+_prepared = _LastGolden().prepare
+
+
 def golden_differences(golden: GoldenVerifier, start: State, end: State) -> tuple[OutsideChange, ...]:
     """In what an end state differs from the golden one, `MOST_TOLD` at most; empty if and only if it equals it. `start`
     is the state that both come from: it tells which records were added. All are encoded."""
-    return GoldenState(golden, start).differences(end)
+    return _prepared(golden, start).differences(end)
 
 
 def _one_to_one(matched: dict[str, str], right: list[Any], own: list[Any]) -> Names:
