@@ -16,6 +16,7 @@ from synthesis.contracts import (
     AnswerField,
     Attempt,
     CheckRecord,
+    ChecksVerifier,
     Frame,
     Frozen,
     Outcome,
@@ -257,6 +258,11 @@ class TaskDraft(Frozen):
     frame: Frame | None = None
     notes: tuple[str, ...] = ()
     runs: tuple[SolverRun, ...] = ()
+
+    @property
+    def verifier(self) -> ChecksVerifier:
+        """The verifier as far as it is written."""
+        return ChecksVerifier(checks=self.checks, rule=self.rule, frame=self.frame)
 
 
 class FilterCount(Frozen):

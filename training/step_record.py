@@ -41,7 +41,7 @@ def watched(rows: Sequence[TaskRow], most: int = CHECKS) -> dict[str, str]:
 
 def _count_verdicts(row: TaskRow) -> int:
     """Return how many checks or criteria judge a task."""
-    return len(row.rollout.criteria or row.rollout.checks)
+    return max(1, len(row.rollout.verifier.criteria or row.rollout.verifier.checks))
 
 
 def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, str] | None = None) -> dict[str, float]:

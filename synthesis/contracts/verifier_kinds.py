@@ -26,6 +26,17 @@ AutoForge's Eq. 1 as it is printed."""
 MOST_ASSERTIONS = 50
 SCRIPT_CHARS = 20_000
 """A longer verification script is refused."""
+_ASSERTION = """\
+{source}
+
+
+def check_func(initial_state, final_state, answer):
+    found = verify(read_answer(answer), {expected}, initial_state, final_state)
+    names = {names}
+    if not isinstance(found, dict) or sorted(found) != names:
+        raise ValueError(f"verify must return a dict with the assertions {{names}}, not {{found!r:.300}}")
+    return found[{name}]
+"""
 
 
 class CheckRecord(Frozen):
@@ -77,7 +88,8 @@ class Volatile(Frozen):
 class ChecksVerifier(Frozen):
     """Boolean checks over the end, scored by a rule, and a frame of what may change.
 
-    `marks` are what the checks are at the start, None if they are still to be found.
+    `marks` are what the checks are at the start, None if they are still to be found. Every kind has `checks` (what a
+    sandbox evaluates for it), `marks`, `rule`, `frame` and `criteria`, which may be empty.
     """
 
     kind: Literal["checks"] = "checks"
@@ -85,6 +97,10 @@ class ChecksVerifier(Frozen):
     marks: tuple[Mark, ...] | None = None
     rule: ScoreRule = "goals"
     frame: Frame | None = None
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        return ()
 
 
 class GoldenVerifier(Frozen):
@@ -100,13 +116,45 @@ class GoldenVerifier(Frozen):
     volatile: tuple[Volatile, ...] = Field(default=(), max_length=2_000)
     checks: tuple[CheckRecord, ...] = ()
 
+    @property
+    def marks(self) -> None:
+        return None
+
+    @property
+    def rule(self) -> ScoreRule:
+        return "golden"
+
+    @property
+    def frame(self) -> None:
+        return None
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        return ()
+
 
 class RubricVerifier(Frozen):
     """Agent-World's rubric (3.2.1 i): 1 if and only if all criteria are met; the mean is kept beside it."""
 
     kind: Literal["rubric"] = "rubric"
-    criteria: tuple[Criterion, ...]
+    criteria: tuple[Criterion, ...] = Field(min_length=1)
     expected_answer: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def checks(self) -> tuple[CheckRecord, ...]:
+        return ()
+
+    @property
+    def marks(self) -> None:
+        return None
+
+    @property
+    def rule(self) -> ScoreRule:
+        return "all"
+
+    @property
+    def frame(self) -> None:
+        return None
 
 
 class ScriptVerifier(Frozen):
@@ -123,6 +171,26 @@ class ScriptVerifier(Frozen):
     )
     expected_answer: dict[str, Any] = Field(default_factory=dict)
     frame: Frame | None = None
+
+    @property
+    def checks(self) -> tuple[CheckRecord, ...]:
+        """A check for each assertion, in their order."""
+        names = sorted(self.assertions)
+        parts = {"source": self.source, "expected": repr(self.expected_answer), "names": repr(names)}
+        sources = {name: _ASSERTION.format_map(parts | {"name": repr(name)}) for name in self.assertions}
+        return tuple(CheckRecord(label=name, source=source) for name, source in sources.items())
+
+    @property
+    def marks(self) -> None:
+        return None
+
+    @property
+    def rule(self) -> ScoreRule:
+        return "all"
+
+    @property
+    def criteria(self) -> tuple[Criterion, ...]:
+        return ()
 
     @model_validator(mode="after")
     def _whole(self) -> ScriptVerifier:

@@ -10,7 +10,16 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from synthesis.contracts import CheckRecord, Frame, ToolKind, Withheld
+from synthesis.contracts import (
+    AnswerField,
+    CheckRecord,
+    ChecksVerifier,
+    Frame,
+    RubricVerifier,
+    ToolKind,
+    Verifier,
+    Withheld,
+)
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import read_expected, read_form, with_field_checks
 from synthesis.formats.criteria import read_criteria
@@ -29,6 +38,7 @@ from synthesis.formats.values import (
     shorten,
     text_field,
 )
+from synthesis.formats.verifier_record import read_verifier
 
 Own = TypeVar("Own", bound=BaseModel)
 KINDS: dict[str, ToolKind] = {
@@ -211,11 +221,8 @@ def scenario(entry: Entry) -> TaskRecord:
         raise FormatError(f"{place}.init_config", "missing")
     _checklist(raw, place)
     form = read_form(raw, place)
-    expected, facts = read_expected(raw, form, place), read_facts(raw, place)
-    criteria = read_criteria(raw, form, expected, place)
-    own = tuple(_checks(raw, place))
-    if criteria and (own or facts):
-        raise FormatError(f"{place}.criteria", "a task has criteria or checks (`checklist_with_func`), not both")
+    expected = read_expected(raw, form, place)
+    withheld = _own_field(Withheld, "withheld", raw, place)
     return TaskRecord(
         environment_key=environment_key,
         key=key,
@@ -225,12 +232,28 @@ def scenario(entry: Entry) -> TaskRecord:
         answer_form=form,
         expected_answer=expected,
         initial_state=state,
-        checks=() if criteria else with_fact_checks(with_field_checks(own, form, expected), facts),
-        criteria=criteria,
-        frame=_own_field(Frame, "frame", raw, place),
-        withheld=_own_field(Withheld, "withheld", raw, place),
+        verifier=_verifier(raw, place, form, expected),
+        withheld=withheld,
         raw=raw,
     )
+
+
+def _verifier(raw: dict[str, Any], place: str, form: tuple[AnswerField, ...], expected: dict[str, Any]) -> Verifier:
+    """The verifier of a scenario: EnvScaler's checks, or what an export of ours says instead of them."""
+    facts, own = read_facts(raw, place), tuple(_checks(raw, place))
+    criteria = read_criteria(raw, form, expected, place)
+    frame = _own_field(Frame, "frame", raw, place)
+    other = read_verifier(raw, place, form, expected, frame)
+    if criteria and (own or facts):
+        raise FormatError(f"{place}.criteria", "a task has criteria or checks (`checklist_with_func`), not both")
+    if other is not None:
+        if criteria or own or facts:
+            raise FormatError(f"{place}.verifier", "a task with a `verifier` has neither checks nor criteria beside it")
+        return other
+    if criteria:
+        return RubricVerifier(criteria=criteria, expected_answer=expected)
+    checks = with_fact_checks(with_field_checks(own, form, expected), facts)
+    return ChecksVerifier(checks=checks, rule="proportion", frame=frame)
 
 
 def _own_field(kind: type[Own], name: str, raw: dict[str, Any], place: str) -> Own | None:

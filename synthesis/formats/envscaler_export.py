@@ -14,14 +14,23 @@ STATE_FIELD = "init_config"
 def without_state(raw: dict[str, Any]) -> dict[str, Any]:
     """A scenario's raw record with a null where its initial state stood, which has a store of its own.
 
-    A state that came as a JSON string stays: its spelling is part of the record.
+    A state that came as a JSON string stays: its spelling is part of the record. A golden state is left out likewise.
     """
-    return {key: None if key == STATE_FIELD and isinstance(value, dict) else value for key, value in raw.items()}
+    kept = {key: None if key == STATE_FIELD and isinstance(value, dict) else value for key, value in raw.items()}
+    if isinstance(verifier := kept.get("verifier"), dict):
+        kept["verifier"] = {key: value for key, value in verifier.items() if key != "state"}
+    return kept
 
 
-def scenario_to_envscaler(raw: dict[str, Any], state: dict[str, Any]) -> dict[str, Any]:
-    """The scenario as it was imported, from `without_state(raw)` and the plain (decoded) initial state."""
-    return {key: state if key == STATE_FIELD and value is None else value for key, value in raw.items()}
+def scenario_to_envscaler(
+    raw: dict[str, Any], state: dict[str, Any], golden: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The scenario as it was imported, from `without_state(raw)`, the plain (decoded) initial state and the golden
+    state, encoded, if it has one."""
+    given = {key: state if key == STATE_FIELD and value is None else value for key, value in raw.items()}
+    if golden is not None and isinstance(verifier := given.get("verifier"), dict):
+        given["verifier"] = {**verifier, "state": golden}
+    return given
 
 
 def environment_to_envscaler(record: EnvironmentRecord) -> dict[str, Any]:

@@ -14,15 +14,13 @@ from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     AnswerField,
-    CheckRecord,
-    Criterion,
-    Frame,
+    ChecksVerifier,
     Frozen,
     Reference,
-    ScoreRule,
     State,
     ToolKind,
     Validation,
+    Verifier,
     Withheld,
 )
 
@@ -53,10 +51,10 @@ class EnvironmentRecord(Frozen):
 class TaskRecord(Frozen):
     """An EnvScaler "scenario": our scenario (initial state) and task (instruction, verifier) in one.
 
-    With `criteria` the verifier is a rubric, and there are no checks. A reference is no part of the content; the frame
-    that was made of it is. Without a frame anything that no check looks at may change. A task with an `answer_form`
-    wants its fields submitted; `expected_answer` holds their expected values, and `checks` the checks made from them.
-    With `withheld` it is a variant of a task that needs what is taken away here.
+    A reference is no part of the content; the frame that was made of it is. Without a frame anything that no check
+    looks at may change. A task with an `answer_form` wants its fields submitted; `expected_answer` holds their expected
+    values, and the checks of its verifier those made from them. With `withheld` it is a variant of a task that needs
+    what is taken away here.
     """
 
     environment_key: str
@@ -67,11 +65,8 @@ class TaskRecord(Frozen):
     answer_form: tuple[AnswerField, ...] = ()
     expected_answer: dict[str, Any] = Field(default_factory=dict)
     initial_state: State
-    checks: tuple[CheckRecord, ...] = ()
-    criteria: tuple[Criterion, ...] = ()
-    score_rule: ScoreRule = "proportion"
+    verifier: Verifier = ChecksVerifier(rule="proportion")
     reference: Reference | None = None
-    frame: Frame | None = None
     withheld: Withheld | None = None
     raw: dict[str, Any] = Field(default_factory=dict)
 

@@ -20,7 +20,7 @@ from synthesis.rollout import (
     run_attempts,
 )
 from synthesis.runtime import Sandbox
-from synthesis.verifiers import do_nothing
+from synthesis.verifiers.scoring import score_end
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ def untouched(sandbox: Sandbox, row: PortableTask) -> float:
     """The reward of doing nothing. Raises ProgramError, StateError, InfrastructureError, InputError: its verifier is a
     rubric, whose facts only a judge can decide."""
     task = row.task
-    if task.criteria:
+    if task.rubric is not None:
         raise InputError(f"The task {row.id} is judged by a rubric: attempt it with a judge (harness.judge).")
     with sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now) as episode:
         state = episode.state()
-    return do_nothing(sandbox, task.checks, state, rule=task.rule, marks=task.marks).reward
+    return score_end(sandbox, task.verifier, state, state).reward
 
 
 class _EndedPolicy(ChatPolicy):

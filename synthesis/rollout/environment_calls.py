@@ -20,9 +20,9 @@ from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Episode, apply_patch, decode_state, state_hash
-from synthesis.verifiers.checks import score_checks
 from synthesis.verifiers.rubric import RubricCase, judge_prompts, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
+from synthesis.verifiers.scoring import score_end
 
 SPELLED_CHARS = 300
 """So much of a call is told in the note of an attempt that its program ended."""
@@ -100,7 +100,7 @@ class AttemptEpisode:
         self._since = time.perf_counter()
         try:
             result = await self._alive().call_from_loop(tool, arguments, self._finish)
-            if self.plan.task.criteria:
+            if self.plan.task.verifier.criteria:
                 self._calls.append(spell_call(tool, arguments, result))
             return self._seen(result)
         except ProgramEnded as error:
@@ -130,7 +130,7 @@ class AttemptEpisode:
 
         def score() -> tuple[State, str, Reward | None]:
             final, digest = self._timed(self._final)
-            return final, digest, None if self.plan.task.criteria else self._score(final, answer)
+            return final, digest, None if self.plan.task.verifier.criteria else self._score(final, answer)
 
         # In one go: between two turns of a thread an attempt would wait behind others that begin.
         (final, digest, reward), _ = await self._in_thread(score)
@@ -193,11 +193,10 @@ class AttemptEpisode:
         return final, state_hash(final)
 
     def _score(self, final: State, answer: str) -> Reward:
-        """What the checks give for the final state."""
-        task, started = self.plan.task, time.perf_counter()
+        """Return what code decides of the end."""
+        started = time.perf_counter()
         try:
-            given = (self.verdicts, task.checks, self.initial, final)
-            return score_checks(*given, answer=answer, rule=task.rule, marks=task.marks, frame=task.frame)
+            return score_end(self.verdicts, self.plan.task.verifier, self.initial, final, answer)
         finally:
             self.verification_s += time.perf_counter() - started
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from pydantic import Field
 
@@ -13,16 +12,15 @@ from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     AnswerField,
-    Criterion,
-    Frame,
+    ChecksVerifier,
     Frozen,
-    Mark,
     Program,
     PromptStyle,
-    ScoreRule,
+    RubricVerifier,
     State,
     Tool,
     Validation,
+    Verifier,
 )
 from synthesis.errors import InputError
 from synthesis.formats.answer_form import answer_tool, require_answer_tool
@@ -31,8 +29,8 @@ from synthesis.llm import ChatModel
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
-from synthesis.verifiers.checks import verifier_hash
-from synthesis.verifiers.rubric import NO_JUDGE, Rubric, rubric_hash
+from synthesis.verifiers.rubric import NO_JUDGE, Rubric
+from synthesis.verifiers.scoring import hash_verifier
 
 TURNS = 30
 CONVERSATION_TURNS = 40
@@ -41,9 +39,8 @@ CONVERSATION_TURNS = 40
 
 class RolloutTask(Frozen):
     """A task with its scenario and program. `initial` is encoded; `documentation` is what the agent reads of the
-    environment. With an `answer_form` the agent submits its fields by a terminal tool. With `criteria` its verifier is
-    a rubric, and there are no checks; `expected_answer` is what code compares fields with for it. `key` is the caller's
-    name for it and comes back in each attempt."""
+    environment. With an `answer_form` the agent submits its fields by a terminal tool. `key` is the caller's name for
+    the task and comes back in each attempt."""
 
     key: str
     program: Program
@@ -51,12 +48,7 @@ class RolloutTask(Frozen):
     instruction: str
     answer_form: tuple[AnswerField, ...] = ()
     documentation: str = ""
-    checks: tuple[str, ...] = ()
-    marks: tuple[Mark, ...] | None = None
-    rule: ScoreRule = "goals"
-    frame: Frame | None = None
-    criteria: tuple[Criterion, ...] = ()
-    expected_answer: dict[str, Any] = Field(default_factory=dict)
+    verifier: Verifier = ChecksVerifier()
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
 
@@ -67,22 +59,20 @@ class RolloutTask(Frozen):
 
     @property
     def rubric(self) -> Rubric | None:
-        """The verifier of a task that has no checks but criteria."""
-        if not self.criteria:
+        """The rubric with the answer form that code decides some criteria by; None for another kind of verifier."""
+        if not isinstance(self.verifier, RubricVerifier):
             return None
-        return Rubric(criteria=self.criteria, answer_form=self.answer_form, expected_answer=self.expected_answer)
+        return Rubric.from_verifier(self.verifier, self.answer_form)
 
     @property
     def asks_judge(self) -> bool:
         """Whether a judge has to decide what an attempt earns."""
-        return asks_judge(self.criteria)
+        return asks_judge(self.verifier.criteria)
 
     @property
     def verifier_hash(self) -> str:
         """What scores name the verifier by."""
-        if self.rubric is not None:
-            return rubric_hash(self.rubric)
-        return verifier_hash(self.checks, self.rule, self.frame)
+        return hash_verifier(self.verifier, self.answer_form)
 
 
 @functools.lru_cache(maxsize=1_024)

@@ -14,7 +14,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Allowance, CheckRecord, Frame, Program, Reference, Tool
+from synthesis.contracts import Allowance, CheckRecord, ChecksVerifier, Frame, Program, Reference, Tool
 from synthesis.formats.answer_form import (
     answer_text,
     answer_tool,
@@ -93,10 +93,8 @@ def _task(
         answer_form=form,
         expected_answer=expected,
         initial_state=scene["initial_state"],
-        checks=checks,
-        score_rule=task["score_rule"],
+        verifier=ChecksVerifier(checks=checks, rule=task["score_rule"], frame=frame),
         reference=_reference(reference) if reference else None,
-        frame=frame,
         raw={
             "env_id": about["key"],
             "env_class_name": about["class_name"],

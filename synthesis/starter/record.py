@@ -19,9 +19,9 @@ from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import environment, folders, other_ways, program_of, read, tasks
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.checks import score_checks
 from synthesis.verifiers.frame import widen, widenings
 from synthesis.verifiers.reference_frame import reference_frame
+from synthesis.verifiers.scoring import score_end
 
 
 def execute(
@@ -32,10 +32,7 @@ def execute(
         initial = episode.state()
         results = [episode.call(call["tool"], call["arguments"]) for call in calls]
         final = episode.state()
-    sources = [check.source for check in task.checks]
-    return results, score_checks(
-        sandbox, sources, initial, final, answer=answer, rule=task.score_rule, frame=task.frame
-    )
+    return results, score_end(sandbox, task.verifier, initial, final, answer)
 
 
 def record(sandbox: Sandbox, program: Program, task: TaskRecord, script: dict[str, Any]) -> RunRecord:
@@ -95,9 +92,8 @@ def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[dict[str, Any]]]
     for task in tasks(folder):
         if task.reference is None:
             continue
-        sources = tuple(check.source for check in task.checks)
         initial = encode_state(task.initial_state)
-        subject = Subject(program=program, initial=initial, checks=sources, reference=task.reference)
+        subject = Subject(program=program, initial=initial, verifier=task.verifier, reference=task.reference)
         frame = reference_frame(sandbox, subject)
         for way in ways.get(task.key, ()):
             frame = widen(frame, _way_allowances(sandbox, subject, frame, way))

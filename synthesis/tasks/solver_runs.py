@@ -11,8 +11,8 @@ from synthesis.rollout import outcome_of
 from synthesis.runtime import apply_patch, state_hash
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World
-from synthesis.verifiers.checks import marks, score_checks
 from synthesis.verifiers.frame import outside_changes
+from synthesis.verifiers.scoring import score_end
 
 MOST_BYTES = 16 * 1024 * 1024
 """So much of all runs at a task is kept (ours); of those behind it the outcome alone."""
@@ -56,14 +56,7 @@ async def judged_again(kit: Kit, world: World, task: TaskDraft, runs: Iterable[S
 
 
 async def _reward(kit: Kit, world: World, task: TaskDraft, final: State, answer: str) -> Reward:
-    checks = tuple(check.source for check in task.checks)
-    known = await kit.run(marks, kit.sandbox, checks, world.start) if task.rule == "goals" else None
-
-    def score() -> Reward:
-        given = (kit.sandbox, checks, world.start, final)
-        return score_checks(*given, answer=answer, rule=task.rule, marks=known, frame=task.frame)
-
-    return await kit.run(score)
+    return await kit.run(score_end, kit.sandbox, task.verifier, world.start, final, answer)
 
 
 def _within_frame(world: World, task: TaskDraft, attempt: Attempt) -> Attempt:

@@ -56,10 +56,7 @@ class World:
             initial=self.initial,
             instruction=task.instruction,
             answer_form=task.answer_form,
-            checks=tuple(check.source for check in task.checks),
-            labels=tuple(check.label for check in task.checks),
-            rule=task.rule,
-            frame=task.frame,
+            verifier=task.verifier,
             reference=reference,
         )
 

@@ -87,4 +87,4 @@ def _framed(sandbox: Sandbox, world: World, task: TaskDraft, others: Sequence[Re
 
 def unframed(world: World, task: TaskDraft, reference: Reference | None) -> Subject:
     """The task as its checks alone judge it."""
-    return world.subject(task, reference).model_copy(update={"frame": None})
+    return world.subject(task, reference).with_frame(None)

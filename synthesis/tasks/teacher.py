@@ -28,9 +28,7 @@ def rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
         instruction=task.instruction,
         answer_form=task.answer_form,
         documentation=documentation(world.record.introduction, world.record.rules),
-        checks=tuple(check.source for check in task.checks),
-        rule=task.rule,
-        frame=task.frame,
+        verifier=task.verifier,
     )
 
 

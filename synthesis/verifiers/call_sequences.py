@@ -21,6 +21,7 @@ from synthesis.contracts import (
     ScoreRule,
     State,
     Validation,
+    Verifier,
     Withheld,
 )
 from synthesis.errors import ProgramEnded
@@ -45,21 +46,44 @@ class Subject(Frozen):
     initial: State
     instruction: str = ""
     answer_form: tuple[AnswerField, ...] = ()
-    checks: tuple[str, ...]
-    labels: tuple[str, ...] = ()
-    rule: ScoreRule = "goals"
+    verifier: Verifier
     reference: Reference | None = None
-    frame: Frame | None = None
-    golden: GoldenVerifier | None = None
     withheld: Withheld | None = None
     validation: Validation = "schema"
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
 
+    @property
+    def checks(self) -> tuple[str, ...]:
+        """The sources of the checks that a sandbox evaluates."""
+        return tuple(check.source for check in self.verifier.checks)
 
-def verdict_labels(subject: Subject) -> tuple[str, ...]:
-    """What each verdict on an end is about: the end state as a whole for a golden one, then the checks."""
-    return subject.labels if subject.golden is None else (STATE_LABEL, *subject.labels)
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What people call the checks."""
+        return tuple(check.label for check in self.verifier.checks)
+
+    @property
+    def golden(self) -> GoldenVerifier | None:
+        """The golden state that ends are held against, if that is its kind."""
+        return self.verifier if isinstance(self.verifier, GoldenVerifier) else None
+
+    @property
+    def verdict_labels(self) -> tuple[str, ...]:
+        """What each verdict on an end is about: the end state as a whole for a golden one, then the checks."""
+        return self.labels if self.golden is None else (STATE_LABEL, *self.labels)
+
+    @property
+    def rule(self) -> ScoreRule:
+        return self.verifier.rule
+
+    @property
+    def frame(self) -> Frame | None:
+        return self.verifier.frame
+
+    def with_frame(self, frame: Frame | None) -> Subject:
+        """Return the same subject with another frame. Its verifier must be one that has a frame."""
+        return self.model_copy(update={"verifier": self.verifier.model_copy(update={"frame": frame})})
 
 
 def find_outside(subject: Subject, start: State, end: State) -> tuple[OutsideChange, ...]:
@@ -127,7 +151,7 @@ def run_calls(
                     changing.append(index)
                 if not result.ok:
                     refused.append(index)
-                if not subject.checks and subject.golden is None:
+                if subject.verifier.criteria:
                     spelled.append(spell_call(call.tool, dict(call.arguments), result))
             state = episode.state()
     except ProgramEnded as error:

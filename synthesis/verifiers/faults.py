@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from synthesis.contracts import Frame, GoldenVerifier, Mark, Verdict, Volatile
+from synthesis.contracts import Frame, GoldenVerifier, Mark, OutsideChange, Verdict, Volatile
 from synthesis.formats.spoken_facts import WEAK, is_fact_check
 from synthesis.verifiers.audit_report import Fault, FaultKind, MutantProbe, ProbedState, full
 from synthesis.verifiers.frame import is_unpinned
@@ -32,6 +32,17 @@ def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], ve
             message = f"{label(labels, index)} raises on the initial state: {verdict.error}"
             faults.append(Fault(kind="check_raises", message=message, check=index))
     return faults
+
+
+def goal_faults(golden: GoldenVerifier | None, at_start: Sequence[OutsideChange]) -> list[Fault]:
+    """A golden state that is the state at the start, without an answer that would be asked for."""
+    if golden is None or golden.checks or at_start:
+        return []
+    message = (
+        "The golden state is the state at the start, and no answer is asked for: doing nothing is all there is to "
+    )
+    message += "do. Give the task an answer form, or another kind of verifier."
+    return [Fault(kind="no_goal", message=message)]
 
 
 def reference_faults(
@@ -86,7 +97,9 @@ def volatile_faults(golden: GoldenVerifier, found: Iterable[Volatile]) -> list[F
     faults = []
     for item in golden.volatile:
         if not item.by and (item.path, item.role) not in known:
-            message = f"{item.path} is volatile ({item.role}), but nothing that the program does by itself explains it: "
+            message = (
+                f"{item.path} is volatile ({item.role}), but nothing that the program does by itself explains it: "
+            )
             message += "whatever stands there is right. Take it out, or have a person say why in its name (`by`)."
             faults.append(Fault(kind="volatile_unapproved", message=message))
     return faults

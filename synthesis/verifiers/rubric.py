@@ -14,7 +14,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictInt, StringConstraints
 
-from synthesis.contracts import AnswerField, Criterion, Frozen, Message, Reward, Verdict
+from synthesis.contracts import AnswerField, Criterion, Frozen, Message, Reward, RubricVerifier, Verdict
 from synthesis.errors import InputError, LLMError, MalformedReply
 from synthesis.formats.answer_form import compare_spec, describe_type
 from synthesis.formats.criteria import MOST_CRITERIA, asks_judge
@@ -40,6 +40,12 @@ class Rubric(Frozen):
     criteria: tuple[Criterion, ...]
     answer_form: tuple[AnswerField, ...] = ()
     expected_answer: dict[str, Any] = Field(default_factory=dict)
+
+    @classmethod
+    def from_verifier(cls, verifier: RubricVerifier, form: Sequence[AnswerField]) -> Rubric:
+        """Return a task's rubric: its verifier, with the task's answer form."""
+        expected = verifier.expected_answer
+        return cls(criteria=verifier.criteria, answer_form=tuple(form), expected_answer=expected)
 
     @property
     def facts(self) -> tuple[str, ...]:

@@ -7,10 +7,8 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from pydantic import Field
-
-from synthesis.contracts import Criterion, Reward, State
-from synthesis.errors import InputError, ProgramError
+from synthesis.contracts import Reward, RubricVerifier, State
+from synthesis.errors import ProgramError
 from synthesis.formats.answer_form import answer_text
 from synthesis.llm import ChatModel
 from synthesis.llm.chat import CountedModel
@@ -35,13 +33,11 @@ MOST_MUTANTS = 12
 class RubricSubject(Subject):
     """A task whose verifier is a rubric; it has no checks."""
 
-    checks: tuple[str, ...] = ()
-    criteria: tuple[Criterion, ...]
-    expected_answer: dict[str, Any] = Field(default_factory=dict)
+    verifier: RubricVerifier
 
     @property
     def rubric(self) -> Rubric:
-        return Rubric(criteria=self.criteria, answer_form=self.answer_form, expected_answer=self.expected_answer)
+        return Rubric.from_verifier(self.verifier, self.answer_form)
 
 
 def claim_of(rubric: Rubric) -> str:
@@ -70,8 +66,6 @@ def audit_rubric(
     Raises InputError (no criteria), ProgramError, and InfrastructureError, LLMError included: then nothing is known.
     Runs an event loop of its own, so it is not for callers that run inside one.
     """
-    if not subject.criteria:
-        raise InputError("The rubric has no criteria: there is nothing to audit.")
     start = run_calls(sandbox, subject, ())
     if start.state is None:
         raise ProgramError(f"The program ended before any call: {start.lost}")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from synthesis.contracts import OutsideChange, State, Verdict
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import Fault
-from synthesis.verifiers.call_sequences import Subject, verdict_labels
+from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.check_table import NOT_RUN
 from synthesis.verifiers.faults import label
 from synthesis.verifiers.probe_families import spread
@@ -59,7 +59,7 @@ def score_faults(
         return sandbox.evaluate_ends(start, asked)
 
     faults: dict[int, Fault] = {}
-    labels = verdict_labels(subject)
+    labels = subject.verdict_labels
     for (end, checks), alone in zip(ends, scored(ends), strict=True):
         # The verdict on a golden state stands before those of the checks.
         before = len(end.verdicts) - len(subject.checks)

@@ -8,6 +8,7 @@ from synthesis.contracts import CheckRecord, Reference
 from synthesis.formats.answer_form import form_record
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
+from tests.verifier_fields import nest_verifier
 from tests.verifiers.shop import ANSWER, FORM, FRAME, INITIAL, OTHERS, SOURCE, TEA, UNPINNED, check, reference
 from webapp.scenarios.models import Task
 
@@ -40,7 +41,7 @@ def task_record(*checks: str, **changes: Any) -> TaskRecord:
     fields |= changes
     raw = {"task_id": fields["key"], "task": fields["instruction"], "checks": list(listed)}
     fields.setdefault("raw", raw | form_record(fields["answer_form"], fields["expected_answer"]))
-    return TaskRecord(**fields)
+    return TaskRecord(**nest_verifier(fields))
 
 
 def make_task(*checks: str, environment: str = "shop", **changes: Any) -> Task:

@@ -80,7 +80,8 @@ def test_a_starter_task_that_is_not_green_ends_with_1(monkeypatch: pytest.Monkey
     """A bundled environment's first task, weakened to its first check, and anything may change besides."""
     environment = next(folder for folder in starter.folders() if folder.name == "rail_booking")
     task = starter.tasks(environment)[0]
-    spoiled = task.model_copy(update={"checks": task.checks[:1], "frame": None, "raw": {"spoiled": True}})
+    verifier = task.verifier.model_copy(update={"checks": task.verifier.checks[:1], "frame": None})
+    spoiled = task.model_copy(update={"verifier": verifier, "raw": {"spoiled": True}})
     every = ([starter.environment(environment)], [spoiled], [])
     monkeypatch.setattr("webapp.scenarios.management.commands.audit.load", lambda: every)
     with pytest.raises(CommandError, match="not green") as caught:

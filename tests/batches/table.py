@@ -128,8 +128,7 @@ async def rollout(
         program=program(),
         initial=encode_state(scenario.state),
         instruction=audited.task.instruction,
-        checks=tuple(check.source for check in audited.task.checks),
-        rule="goals",
+        verifier=audited.task.verifier,
     )
     plan = Plan(task, ReferencePolicy(REFERENCE), ordinal=spec.ordinal)
     (made,) = [one async for one in run_attempts(kit.sandbox, [plan])]

@@ -112,10 +112,8 @@ def subjects(most: int | None) -> list[Subject]:
                 Subject(
                     program=program,
                     initial=encode_state(task.initial_state),
-                    checks=tuple(check.source for check in task.checks),
-                    rule=task.score_rule,
+                    verifier=task.verifier,
                     reference=task.reference,
-                    frame=task.frame,
                 )
             )
     return spread(found, most) if most else found

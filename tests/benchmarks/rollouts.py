@@ -63,8 +63,7 @@ def material() -> list[tuple[RolloutTask, Reference]]:
                 initial=encode_state(task.initial_state),
                 instruction=task.instruction,
                 documentation=documentation(about.introduction, about.rules),
-                checks=tuple(check.source for check in task.checks),
-                rule=task.score_rule,
+                verifier=task.verifier.model_copy(update={"frame": None}),
             )
             found.append((made, Reference.model_validate(known[task.key])))
     return found
@@ -127,7 +126,9 @@ def prepared(sandbox: Sandbox) -> list[RolloutTask]:
     for task, _ in material():
         with sandbox.reset(task.program, task.initial, seed=task.seed, now=task.now) as episode:
             start = episode.state()
-        found.append(task.model_copy(update={"marks": tuple(marks(sandbox, task.checks, start))}))
+        sources = [check.source for check in task.verifier.checks]
+        verifier = task.verifier.model_copy(update={"marks": tuple(marks(sandbox, sources, start))})
+        found.append(task.model_copy(update={"verifier": verifier}))
     return found
 
 

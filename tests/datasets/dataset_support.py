@@ -9,7 +9,7 @@ from typing import Any
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
-from synthesis.contracts import CheckRecord
+from synthesis.contracts import CheckRecord, ChecksVerifier
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import default_sandbox
 from tests.fixtures.remembered import remembered
@@ -54,8 +54,7 @@ def add_task(version: Version, key: str, *, checks: bool = True, source: str = "
         scenario_name="Two boxes",
         instruction=f"Ada would like her box to be opened ({key}).",
         initial_state={},
-        checks=CHECKS if checks else (),
-        score_rule="goals",
+        verifier=ChecksVerifier(checks=CHECKS if checks else ()),
         raw=raw,
     )
     return import_task(default_sandbox(), record, version, program_of(version), source).row

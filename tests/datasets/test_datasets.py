@@ -132,7 +132,7 @@ def test_tasks_that_cannot_be_judged_are_left_out_with_a_reason() -> None:
     row = made()
     assert row.train_rows == 2
     tasks = [task for task in read_rows(row, "train") if isinstance(task, TaskRow)]
-    assert [one.text for task in tasks for one in task.rollout.criteria] == ["The box is open."]
+    assert [one.text for task in tasks for one in task.rollout.verifier.criteria] == ["The box is open."]
     assert sum(task.rollout.asks_judge for task in tasks) == 1
     assert row.left_out == {
         "This task has no checks and no criteria, so nothing could judge an attempt.": 1,

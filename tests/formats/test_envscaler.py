@@ -114,7 +114,7 @@ def test_a_wrong_scenario_says_where(changes: dict[str, Any], place: str) -> Non
 def test_a_scenario_may_lack_checks_and_hold_its_state_as_text() -> None:
     found = scenario(checklist_with_func=..., init_config=json.dumps(samples.state()))
     assert isinstance(found, TaskRecord)
-    assert found.checks == ()
+    assert found.verifier.checks == ()
     assert found.initial_state == samples.state()
 
 
@@ -128,7 +128,7 @@ def test_a_form_and_what_it_expects_stay_as_they_were_in_the_record_and_make_che
     assert isinstance(found, TaskRecord)
     assert [field.name for field in found.answer_form] == ["bill", "how", "tip"]
     assert found.instruction == "They pay."
-    assert found.checks[-1].label == "The answer is right: what they pay"
+    assert found.verifier.checks[-1].label == "The answer is right: what they pay"
     assert (found.raw["answer_form"], found.raw["expected_answer"]) == (form, {"bill": 5.9})
     written = form_record(found.answer_form, found.expected_answer)
     assert written == {"answer_form": form, "expected_answer": {"bill": 5.9}}, "and is written as it was read"

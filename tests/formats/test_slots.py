@@ -35,8 +35,8 @@ def test_a_task_has_criteria_or_checks() -> None:
         "answer_form": [{"name": "total", "type": "money"}], "expected_answer": {"total": 5.9},
     }  # fmt: skip
     read = scenario(Entry("[0]", record))
-    assert [one.record for one in read.criteria] == record["criteria"]
-    assert read.checks == ()
+    assert [one.record for one in read.verifier.criteria] == record["criteria"]
+    assert read.verifier.checks == ()
     both = record | {"checklist_with_func": [{"check_item": "x", "check_func": "def check():\n    return True\n"}]}
     with pytest.raises(FormatError, match="criteria or checks"):
         scenario(Entry("[0]", both))

@@ -109,8 +109,10 @@ def test_rewards_are_the_verdicts_of_the_checks(sandbox: Sandbox, at: int) -> No
 
 def test_a_task_with_an_answer_form_keeps_it_and_wants_it_submitted(sandbox: Sandbox, tmp_path: Path) -> None:
     form = (AnswerField(name="day", type="date"),)
-    checks = (*TASKS[0].rollout.checks, *(check.source for check in field_checks(form, {"day": "2025-01-02"})))
-    asked = TASKS[0].rollout.model_copy(update={"answer_form": form, "checks": checks, "marks": None})
+    verifier = TASKS[0].rollout.verifier
+    checks = (*verifier.checks, *field_checks(form, {"day": "2025-01-02"}))
+    verifier = verifier.model_copy(update={"checks": checks, "marks": None})
+    asked = TASKS[0].rollout.model_copy(update={"answer_form": form, "verifier": verifier})
     write_tasks(tmp_path, "train", [portable(TASKS[0]).model_copy(update={"task": asked})])
     row = TaskFile(tmp_path)[asked.key]
     assert row.task == asked

@@ -23,6 +23,7 @@ from synthesis.rollout import (
 )
 from synthesis.runtime import Sandbox, outline, working_schema
 from tests.fixtures.llm import Request
+from tests.verifier_fields import nest_verifier
 
 SOURCE = '''
 class Shelf:
@@ -99,7 +100,7 @@ def task(**changes: Any) -> RolloutTask:
         "documentation": DOCUMENTATION,
         "checks": CHECKS,
     }
-    return RolloutTask(**(fields | changes))
+    return RolloutTask(**nest_verifier(fields | changes))
 
 
 def form_task(**changes: Any) -> RolloutTask:

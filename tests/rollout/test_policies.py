@@ -39,8 +39,7 @@ def bundled() -> list[tuple[RolloutTask, Reference]]:
                 instruction=one.instruction,
                 answer_form=one.answer_form,
                 documentation=documentation(about.introduction, about.rules),
-                checks=tuple(check.source for check in one.checks),
-                rule=one.score_rule,
+                verifier=one.verifier.model_copy(update={"frame": None}),
             )
             assert one.reference is not None
             found.append((made, one.reference))

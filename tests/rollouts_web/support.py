@@ -10,6 +10,7 @@ from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
 from tests.rollout.support import EXPECTED, FORM, SOURCE
+from tests.verifier_fields import nest_verifier
 from webapp.accounts.models import User
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.services import EndpointChanges, save_endpoint
@@ -57,6 +58,9 @@ def make_task(
     listed = (CheckRecord(label="Ada's is open", source=OPEN_IT), CheckRecord(label="Bo's is not", source=LEAVE_IT))
     own = listed if checks is True else checks_of(checks or ())
     raw_form = form_record(FORM, EXPECTED) if form else asked
+    judged = with_field_checks(own, FORM, EXPECTED) if form else own
+    asks = read_form(raw_form, "task")
+    fields = {"checks": judged, "criteria": criteria, "expected_answer": raw_form.get("expected_answer", {})}
     record = TaskRecord(
         environment_key="shelf",
         key=key,
@@ -64,11 +68,8 @@ def make_task(
         scenario_name="Two boxes",
         instruction="Ada would like her box to be opened.",
         initial_state={},
-        checks=with_field_checks(own, FORM, EXPECTED) if form else own,
-        criteria=criteria,
-        answer_form=read_form(raw_form, "task"),
-        expected_answer=raw_form.get("expected_answer", {}),
-        score_rule="goals",
+        answer_form=asks,
+        **nest_verifier(fields),
         raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks, **raw_form},
     )
     known = REFERENCE.model_copy(update={"answer": answer_text(EXPECTED)}) if form else REFERENCE

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Program, Tool
+from synthesis.contracts import CheckRecord, ChecksVerifier, Program, Tool
 from synthesis.rollout import RolloutTask
 from training.dataset import Row, Split, TaskRow, TrajectoryRow, freeze
 from webapp.datasets.models import Dataset, DatasetState
@@ -29,9 +29,12 @@ LESSON: dict[str, Any] = {
 }
 
 
+VERIFIER = ChecksVerifier(checks=(CheckRecord(source="True"),))
+
+
 def task(number: int, environment: str, setting: str = "task") -> TaskRow:
     program = Program(source="class A: pass", class_name="A", tools=(Tool(name="look"),))
-    rollout = RolloutTask(key=f"t{number}", program=program, initial={}, instruction="Look.", checks=("True",))
+    rollout = RolloutTask(key=f"t{number}", program=program, initial={}, instruction="Look.", verifier=VERIFIER)
     return TaskRow.model_validate(
         {"id": f"t{number}", "environment": environment, "task": f"t{number}", "setting": setting, "rollout": rollout}
     )

@@ -13,7 +13,7 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 from django.utils import timezone
 
-from synthesis.contracts import Criterion
+from synthesis.contracts import Criterion, RubricVerifier
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, jsonl, lesson, lessons, task, tasks
 from training.config import Supervised
@@ -179,7 +179,8 @@ def test_the_default_user_is_written_to_the_job() -> None:
 
 def test_rubrics_are_refused_if_nobody_judges() -> None:
     rows = tasks()
-    rollout = rows[3].rollout.model_copy(update={"checks": (), "criteria": (Criterion(text="It is done."),)})
+    rubric = RubricVerifier(criteria=(Criterion(text="It is done."),))
+    rollout = rows[3].rollout.model_copy(update={"verifier": rubric})
     row = frozen([*rows[:3], rows[3].model_copy(update={"rollout": rollout}), *rows[4:]])
     found = preflight(asks(row))
     assert problems(found) == {"judge_model": "missing"}

@@ -204,7 +204,7 @@ def _functions(text: str) -> Iterator[str]:
 
 
 def test_bundled_checks_are_inside() -> None:
-    sources = [check.source for folder in folders() for task in tasks(folder) for check in task.checks]
+    sources = [check.source for folder in folders() for task in tasks(folder) for check in task.verifier.checks]
     for path in THEMES.glob("*/checks.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         sources += [ast.unparse(node) for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]

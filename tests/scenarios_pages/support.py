@@ -7,6 +7,7 @@ from typing import Any
 from synthesis.contracts import CheckRecord
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from tests.fixtures.imported_task import imported_task
+from tests.verifier_fields import nest_verifier
 from webapp.scenarios.models import Task
 
 EVIL = "<script>alert(1)</script>\u202e"
@@ -69,7 +70,7 @@ def task_record(**changes: Any) -> TaskRecord:
         ),
         "raw": {"env_id": "counter", "task_id": "count-to-three", "task": "t", "init_config": {"count": 0}},
     }
-    return TaskRecord(**(fields | changes))
+    return TaskRecord(**nest_verifier({"score_rule": "proportion"} | fields | changes))
 
 
 def make_task() -> Task:

@@ -54,11 +54,8 @@ def audited(sandbox: Sandbox, folder: Path, task: TaskRecord) -> TaskAudit:
             program=program_of(environment(folder)),
             initial=encode_state(task.initial_state),
             answer_form=task.answer_form,
-            checks=tuple(check.source for check in task.checks),
-            labels=tuple(check.label for check in task.checks),
-            rule=task.score_rule,
+            verifier=task.verifier,
             reference=task.reference,
-            frame=task.frame,
         ),
     )
 

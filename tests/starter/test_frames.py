@@ -206,5 +206,5 @@ def test_frames_are_what_the_references_change(sandbox, folder):
 
 def test_every_widening_says_why():
     for _folder, task in TASKS.values():
-        assert task.frame is not None
-        assert all(item.reason for item in task.frame.allowances if item.source != "reference")
+        assert task.verifier.frame is not None
+        assert all(item.reason for item in task.verifier.frame.allowances if item.source != "reference")

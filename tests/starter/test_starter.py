@@ -56,7 +56,7 @@ def test_the_reference_earns_everything_and_each_call_is_accepted(sandbox, folde
 @every_played_task
 def test_doing_nothing_earns_nothing_and_something_is_guarded(sandbox, folder, task):
     state = start(sandbox, folder, task)
-    sources = [check.source for check in task.checks]
+    sources = [check.source for check in task.verifier.checks]
     found = marks(sandbox, sources, state)
     assert do_nothing(sandbox, sources, state, rule="goals", marks=found).reward == 0
     assert set(found) == {"goal", "guard"}
@@ -71,8 +71,8 @@ def test_each_field_of_a_form_is_judged_and_no_other_check_reads_the_answer(fold
     assert set(task.expected_answer) == {field.name for field in task.answer_form}
     assert all(field.description for field in task.answer_form)
     assert find_told_values(task) == []
-    assert task.checks[-len(task.answer_form) :] == field_checks(task.answer_form, task.expected_answer)
-    assert not any(reads_answer(check.source) for check in task.checks[: -len(task.answer_form)])
+    assert task.verifier.checks[-len(task.answer_form) :] == field_checks(task.answer_form, task.expected_answer)
+    assert not any(reads_answer(check.source) for check in task.verifier.checks[: -len(task.answer_form)])
     submitted = json.loads(task.reference.answer)
     assert read_submission(task.answer_form, submitted) == submitted == task.expected_answer
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthesis.contracts import Message, Program, Tool, ToolCall
+from synthesis.contracts import CheckRecord, ChecksVerifier, Message, Program, Tool, ToolCall
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation, Shape
 from synthesis.rollout import RolloutTask
@@ -46,9 +46,12 @@ ROW: dict[str, Any] = {
 }
 
 
+VERIFIER = ChecksVerifier(checks=(CheckRecord(source="True"),))
+
+
 def task(number: int, environment: str = "e0", scenario: str = "s0") -> TaskRow:
     program = Program(source="class A: pass", class_name="A", tools=(Tool(name="look"),))
-    rollout = RolloutTask(key=f"t{number}", program=program, initial={}, instruction="Look.", checks=("True",))
+    rollout = RolloutTask(key=f"t{number}", program=program, initial={}, instruction="Look.", verifier=VERIFIER)
     return TaskRow(id=f"t{number}", environment=environment, scenario=scenario, task=f"t{number}", rollout=rollout)
 
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from synthesis.rollout import RolloutTask
+
 torch = pytest.importorskip("torch")
 pytest.importorskip("trl")
 
@@ -269,6 +271,10 @@ def test_child_is_stopped_killed_and_resumed_without_a_gap(demo: Path) -> None:
     assert {one.step for one in found if one.kind == "values" and "loss" in one.values} == set(range(1, STEPS + 1))
 
 
+def sources(task: RolloutTask) -> list[str]:
+    return [check.source for check in task.verifier.checks]
+
+
 def test_demos_environments_are_ordinary_ones() -> None:
     """Every reference earns 1, what the careless teacher does less on the whole, and marks are those of the start."""
     from synthesis.verifiers import marks
@@ -276,14 +282,19 @@ def test_demos_environments_are_ordinary_ones() -> None:
     tasks = draw_tasks(11, 6)
     assert {task.environment for task in tasks} == set(ENVIRONMENTS)
     for task in tasks:
-        assert tuple(marks(default_sandbox(), task.rollout.checks, task.rollout.initial)) == task.rollout.marks
+        assert (
+            tuple(marks(default_sandbox(), sources(task.rollout), task.rollout.initial)) == task.rollout.verifier.marks
+        )
     clean = datasets.played(default_sandbox(), [(task.rollout, task.reference) for task in tasks])
     careless = datasets.played(default_sandbox(), [(task.rollout, task.careless) for task in tasks])
     assert all(attempt.outcome == "solved" for attempt in clean)
     for name in ENVIRONMENTS:
         earned = [a.reward.reward for a, task in zip(careless, tasks, strict=True) if task.environment == name]
         assert sum(earned) / len(earned) < 0.9
-    plain = [task.rollout.model_copy(update={"frame": None}) for task in tasks]
+    plain = [
+        task.rollout.model_copy(update={"verifier": task.rollout.verifier.model_copy(update={"frame": None})})
+        for task in tasks
+    ]
     unframed = datasets.played(default_sandbox(), list(zip(plain, (task.careless for task in tasks), strict=True)))
     assert [a.reward.reward for a in careless] == [a.reward.reward for a in unframed], "it errs inside the frame"
 
@@ -294,11 +305,12 @@ def test_demos_tasks_have_the_frame_of_their_reference() -> None:
     for task in tasks:
         rollout = task.rollout
         subject = Subject(
-            program=rollout.program, initial=rollout.initial, checks=rollout.checks, reference=task.reference
-        )
-        assert rollout.frame is not None
+            program=rollout.program, initial=rollout.initial, verifier=rollout.verifier, reference=task.reference
+        ).with_frame(None)
+        frame = rollout.verifier.frame
+        assert frame is not None
         spanned = reference_frame(sandbox, subject)
-        assert [row[:2] for row in frame_key(rollout.frame)] == [row[:2] for row in frame_key(spanned)], rollout.key
+        assert [row[:2] for row in frame_key(frame)] == [row[:2] for row in frame_key(spanned)], rollout.key
     clinic = next(task for task in tasks if task.environment == "clinic")
     twice = clinic.reference.model_copy(update={"calls": (*clinic.reference.calls, clinic.reference.calls[-1])})
     (attempt,) = datasets.played(sandbox, [(clinic.rollout, twice)])

@@ -171,7 +171,7 @@ def test_values_of_a_step_by_hand() -> None:
 def checked(row, number: int) -> TaskAttempt:
     """Attempt 0 fails every check but the first, attempt 1 passes all."""
     made = attempt(row, number, float(number))
-    verdicts = tuple(Verdict(passed=bool(number) or not place) for place, _ in enumerate(row.rollout.checks))
+    verdicts = tuple(Verdict(passed=bool(number) or not place) for place, _ in enumerate(row.rollout.verifier.checks))
     reward = made.attempt.reward.model_copy(update={"verdicts": verdicts})
     return replace(made, attempt=made.attempt.model_copy(update={"reward": reward}))
 
@@ -185,14 +185,14 @@ def test_checks_of_watched_tasks_are_told_one_by_one() -> None:
     assert values == {
         f"check/{told[row.id][:16]}.{number}/success": 1.0 if number == 1 else 0.5
         for row in rows
-        for number in range(1, len(row.rollout.checks) + 1)
+        for number in range(1, len(row.rollout.verifier.checks) + 1)
     }
 
 
 def test_checks_of_a_large_dataset_are_bounded() -> None:
-    fewest = sum(len(row.rollout.checks) for row in ROWS) // 2
+    fewest = sum(len(row.rollout.verifier.checks) for row in ROWS) // 2
     told = watched(ROWS, fewest)
-    assert 0 < sum(len(row.rollout.checks) for row in ROWS if row.id in told) <= fewest
+    assert 0 < sum(len(row.rollout.verifier.checks) for row in ROWS if row.id in told) <= fewest
     assert watched([], fewest) == {}
 
 
@@ -206,8 +206,7 @@ def test_rollouts_are_written_whole_with_where_they_come_from(tmp_path) -> None:
     assert lines[0]["advantage"] == 0.5
     assert lines[15]["advantage"] is None
     assert Attempt.model_validate(lines[3]["attempt"]) == made.judged[3][0].attempt
-    from synthesis.verifiers import verifier_hash
 
     task = made.judged[3][0].row.rollout
-    assert lines[3]["verifier"] == verifier_hash(task.checks, task.rule, task.frame)
+    assert lines[3]["verifier"] == task.verifier_hash
     assert not list(tmp_path.rglob("*.new"))

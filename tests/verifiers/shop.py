@@ -7,6 +7,7 @@ from typing import Any
 from synthesis.contracts import Allowance, AnswerField, Frame, Program, Reference, ReferenceCall, Tool
 from synthesis.runtime import encode_state
 from synthesis.verifiers.call_sequences import Subject
+from tests.verifier_fields import nest_verifier
 
 SOURCE = '''
 import datetime
@@ -89,4 +90,4 @@ def subject(*checks: str, **changes: Any) -> Subject:
         "reference": reference(),
         "frame": None if "reference" in changes else FRAME,
     }
-    return Subject(**(fields | changes))
+    return Subject(**nest_verifier(fields | changes))

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Allowance, Frame, Limits, ReferenceCall, Verdict
+from synthesis.contracts import Allowance, ChecksVerifier, Frame, Limits, ReferenceCall, Verdict
 from synthesis.errors import InfrastructureError, InputError, ProgramError
 from synthesis.runtime import Sandbox
 from synthesis.verifiers import probe_families
@@ -282,7 +282,7 @@ def test_too_many_mutants_are_spread_and_said(sandbox: Sandbox, monkeypatch: pyt
 
 def test_what_cannot_be_audited_says_why(sandbox: Sandbox) -> None:
     with pytest.raises(InputError, match="no checks"):
-        audit_task(sandbox, subject().model_copy(update={"checks": ()}))
+        audit_task(sandbox, subject().model_copy(update={"verifier": ChecksVerifier()}))
     broken = subject().program.model_copy(update={"source": "class Other: pass"})
     with pytest.raises(ProgramError):
         audit_task(sandbox, subject(program=broken))

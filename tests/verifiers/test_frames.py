@@ -186,7 +186,7 @@ def test_an_unasked_change_that_earns_everything_is_red_without_a_frame(sandbox:
     assert found.unseen is not None
     assert (found.unseen.records, found.unseen.tried, found.unseen.at) == (2, 2, "reference")
     assert found.unseen.unseen == 1  # the log: nobody looks at it
-    framed = audit_task(sandbox, bare.model_copy(update={"frame": reference_frame(sandbox, bare)}))
+    framed = audit_task(sandbox, bare.with_frame(reference_frame(sandbox, bare)))
     assert (unguarded(framed), framed.unseen) == ([], None)
     assert framed.below == len(framed.counted)
     added = [probe for probe in framed.mutants if probe.mutant.kind == "call_added"]
@@ -199,7 +199,7 @@ def test_what_somebody_declared_free_is_no_unasked_change(sandbox: Sandbox) -> N
     free = Allowance(path="/orders", source="author", reason="Any other order is as good.")
     logged = Allowance(path="/log/+", source="author", reason="Notes are free.")
     frame = widen(reference_frame(sandbox, bare), [free, logged])
-    found = audit_task(sandbox, bare.model_copy(update={"frame": frame}))
+    found = audit_task(sandbox, bare.with_frame(frame))
     added = [probe for probe in found.mutants if probe.mutant.kind == "call_added"]
     assert added
     assert all(probe.equivalent for probe in added if "tea" not in str(probe.mutant.after))

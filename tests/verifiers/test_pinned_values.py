@@ -24,6 +24,7 @@ from synthesis.verifiers.frame import (
 )
 from synthesis.verifiers.frame_words import outside_sentence
 from synthesis.verifiers.reference_frame import reference_frame
+from tests.verifier_fields import list_checks
 
 from .shop import ANSWER, check, subject
 from .test_frames import PAID, START, after
@@ -209,26 +210,32 @@ def test_a_choice_that_is_declared_excuses_an_alteration(sandbox: Sandbox) -> No
     between = check("2 <= final_state['orders'].get('tea', 0) <= 4")
     bare = subject(between, ANSWER, frame=None)
     few = Allowance(path="/orders/tea", minimum=2, maximum=4, source="author", reason="Two to four will do.")
-    found = audit_task(sandbox, bare.model_copy(update={"frame": widen(reference_frame(sandbox, bare), [few])}))
+    found = audit_task(sandbox, bare.with_frame(widen(reference_frame(sandbox, bare), [few])))
     assert [fault.kind for fault in found.faults if fault.kind not in NOTES] == []
     altered = {probe.mutant.after: probe.equivalent for probe in found.mutants if probe.mutant.place == "count"}
     assert altered == {4: True, 2: True}
-    pinned = audit_task(sandbox, bare.model_copy(update={"frame": reference_frame(sandbox, bare)}))
+    pinned = audit_task(sandbox, bare.with_frame(reference_frame(sandbox, bare)))
     assert all(probe.probe.outside for probe in pinned.mutants if probe.mutant.place == "count")
 
 
 LOCKED = check("final_state['rooms']['R1']['status'] == 'locked'")
 
 
+def judged_by(task: Subject, *sources: str) -> Subject:
+    """The task, judged by these checks."""
+    verifier = task.verifier.model_copy(update={"checks": list_checks(sources)})
+    return task.model_copy(update={"verifier": verifier})
+
+
 def test_an_audit_makes_a_detour_which_must_earn_everything(sandbox: Sandbox) -> None:
-    task = desk(call("lock", room="R1")).model_copy(update={"checks": (LOCKED,), "answer_form": ()})
-    framed = task.model_copy(update={"frame": reference_frame(sandbox, task)})
+    task = judged_by(desk(call("lock", room="R1")).model_copy(update={"answer_form": ()}), LOCKED)
+    framed = task.with_frame(reference_frame(sandbox, task))
     found = audit_task(sandbox, framed)
     (detour, *_) = [probe for probe in found.mutants if probe.mutant.kind == "detour_made"]
     assert [one.tool for one in detour.mutant.reference.calls] == ["lock", "book", "release"]
     assert (detour.probe.reward, found.state) == (1, "green")
     counted = check("final_state['next_booking'] == initial_state['next_booking']")
-    narrow = audit_task(sandbox, framed.model_copy(update={"checks": (LOCKED, counted)}))
+    narrow = audit_task(sandbox, judged_by(framed, LOCKED, counted))
     (told,) = [fault.message for fault in narrow.faults if fault.kind == "detour_fails"][:1]
     assert "Earns 0 where the reference earns 1: calls behind the reference: lock(room='R1'), then book(" in told
     assert narrow.state == "red"

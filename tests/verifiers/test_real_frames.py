@@ -27,7 +27,7 @@ def audited(sandbox: Sandbox, case: Case) -> tuple[TaskAudit, TaskAudit]:
     """With the task's frame, and without one."""
     subject = subject_of(case, program_of(case.revision.scenario.version))
     assert subject.frame is not None
-    return audit_task(sandbox, subject), audit_task(sandbox, subject.model_copy(update={"frame": None}))
+    return audit_task(sandbox, subject), audit_task(sandbox, subject.with_frame(None))
 
 
 def test_frames_of_real_tasks_leave_less_unguarded_and_every_finding_is_said(real_data: Path) -> None:

@@ -32,6 +32,7 @@ from synthesis.verifiers.rubric import (
 from synthesis.verifiers.rubric_audit import Judge, RubricSubject, audit_rubric
 from synthesis.verifiers.rubric_evidence import CALLS_CHARS, Evidence, gather_evidence, is_quoted, spell_call
 from tests.fixtures.llm import Request, Scripted, ScriptedServer, hang, html, llm_server, say
+from tests.verifier_fields import nest_verifier
 
 from .shop import reference, subject
 
@@ -231,10 +232,18 @@ def audited(
     **changes: Any,
 ) -> TaskAudit:
     spoken = {"answer_form": (), "reference": reference(answer="I ordered 3 .")}
-    asked = {"checks": (), "instruction": "Order three teas.", "criteria": CRITERIA}
-    fields = dict(subject()) | spoken | asked | changes
+    asked = {"instruction": "Order three teas.", "criteria": CRITERIA}
+    fields = rubric_fields(spoken | asked | changes)
     with llm_server(script) as server:
         return audit_rubric(sandbox(), RubricSubject(**fields), judge_of(server), check_stop)
+
+
+def rubric_fields(changes: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a subject with the changes, whose criteria make its verifier."""
+    fields = {name: value for name, value in dict(subject()).items() if name != "verifier"}
+    nested = nest_verifier(fields | changes)
+    nested.pop("expected_answer", None)
+    return nested
 
 
 def sandbox() -> Sandbox:
@@ -261,7 +270,7 @@ def test_a_judge_that_passes_everything_is_red_in_every_way() -> None:
 
 
 def test_without_judge_or_reference_it_is_never_green() -> None:
-    fields = dict(subject()) | {"checks": (), "instruction": "x", "criteria": CRITERIA}
+    fields = rubric_fields({"instruction": "x", "criteria": CRITERIA})
     found = audit_rubric(sandbox(), RubricSubject(**fields), None)
     assert (found.state, [one.kind for one in found.faults]) == ("incomplete", ["no_judge"])
     assert audited(sober, reference=None).state == "unproven"
@@ -269,7 +278,7 @@ def test_without_judge_or_reference_it_is_never_green() -> None:
 
 def test_a_rubric_over_a_form_alone_needs_no_judge() -> None:
     changes = {"answer_form": FORM, "expected_answer": {"total": 5.9}, "criteria": FIELDS}
-    fields = dict(subject()) | {"checks": (), "instruction": "What is the total?"} | changes
+    fields = rubric_fields({"instruction": "What is the total?"} | changes)
     answer = '{"total": 5.9, "note": "with tip"}'
     fields["reference"] = fields["reference"].model_copy(update={"calls": (), "answer": answer})
     found = audit_rubric(sandbox(), RubricSubject(**fields), None)

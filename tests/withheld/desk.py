@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import AnswerField, Program, Reference, ReferenceCall
+from synthesis.contracts import AnswerField, ChecksVerifier, Program, Reference, ReferenceCall
 from synthesis.formats.answer_form import answer_text, field_checks
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.runtime import encode_state
 from synthesis.starter import program_of
 from synthesis.verifiers.call_sequences import Subject
+from tests.verifier_fields import list_checks
 
 SOURCE = '''
 class Desk:
@@ -116,4 +117,5 @@ def program() -> Program:
 def subject(*calls: ReferenceCall, checks: tuple[str, ...], answer: str = ANSWERS) -> Subject:
     reference = Reference(calls=calls, answer=answer)
     initial, form = encode_state(INITIAL), FORM if ROOM in checks else ()
-    return Subject(program=program(), initial=initial, answer_form=form, checks=checks, reference=reference)
+    verifier = ChecksVerifier(checks=list_checks(checks))
+    return Subject(program=program(), initial=initial, answer_form=form, verifier=verifier, reference=reference)

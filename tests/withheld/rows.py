@@ -8,6 +8,7 @@ from synthesis.contracts import CheckRecord, Reference, ReferenceCall
 from synthesis.formats.answer_form import form_record
 from synthesis.formats.records import TaskRecord
 from synthesis.runtime import default_sandbox
+from tests.verifier_fields import nest_verifier
 from tests.withheld import desk
 from webapp.environments.services import program_of, save_environment
 from webapp.scenarios.audits.audit_job import audit_tasks
@@ -41,7 +42,7 @@ def make_task(
         "raw": {"env_id": "desk", "task_id": key, "init_config": desk.INITIAL, "task": "Olga needs R-2."}
         | form_record(form, expected),
     }
-    record = TaskRecord(**(fields | changes))
+    record = TaskRecord(**nest_verifier(fields | changes))
     row = import_task(default_sandbox(), record, version, program_of(version), "test").row
     frame_task(default_sandbox(), row, None, audited=False)
     if audited:

@@ -81,7 +81,7 @@ def test_a_variant_is_a_task_of_its_own_and_is_made_once() -> None:
     assert reference is not None
     assert (reference.calls, reference.answer) == ([], answer_text(MISSING))
     record = same_record(revision)
-    assert ([field.name for field in record.answer_form], len(record.checks)) == (["room", "outcome"], 2)
+    assert ([field.name for field in record.answer_form], len(record.verifier.checks)) == (["room", "outcome"], 2)
     assert record.expected_answer == {"room": None, **MISSING}
     assert same_record(revision).withheld == withheld
     again = withhold_from(default_sandbox(), [parent.pk])

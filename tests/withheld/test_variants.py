@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import Program, Withheld
+from synthesis.contracts import ChecksVerifier, Program, Withheld
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.envscaler import scenario
 from synthesis.formats.files import Entry
@@ -34,9 +34,7 @@ def as_subject(subject: Subject, found: WithheldVariant, **changes: Any) -> Subj
         "program": offered(subject.program, found.withheld),
         "answer_form": found.answer_form,
         "withheld": found.withheld,
-        "checks": tuple(check.source for check in found.checks),
-        "labels": tuple(check.label for check in found.checks),
-        "frame": found.frame,
+        "verifier": ChecksVerifier(checks=found.checks, frame=found.frame),
         "reference": found.reference,
     }
     return subject.model_copy(update=fields | changes)

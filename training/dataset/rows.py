@@ -161,8 +161,9 @@ class TaskRow(RowOrigin):
     def _is_named(self) -> Self:
         if not self.id or self.rollout.key != self.id:
             raise ValueError("id: must be there and be rollout.key too: attempts come back under it")
-        if not self.rollout.checks:
-            raise ValueError("rollout.checks: a task without checks earns no reward; export tasks with a verifier")
+        verifier = self.rollout.verifier
+        if verifier.kind == "checks" and not verifier.checks:
+            raise ValueError("rollout.verifier: a task without checks earns no reward; export tasks with a verifier")
         return self
 
     def trl(self) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from synthesis.contracts import CheckRecord
 from synthesis.formats.envscaler_export import environment_to_envscaler
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.runtime import decode_state
@@ -38,8 +37,9 @@ def task_record(task: DemoTask) -> TaskRecord:
     """A task with the reference that solves it; its checks are evaluated as goals and guards."""
     rollout = task.rollout
     initial = decode_state(rollout.initial)
-    frame = rollout.frame.model_dump(mode="json", exclude_defaults=True) if rollout.frame is not None else None
-    listed = [{"check_item": "", "check_func": source} for source in rollout.checks]
+    frame = rollout.verifier.frame
+    spelled = frame.model_dump(mode="json", exclude_defaults=True) if frame is not None else None
+    listed = [{"check_item": check.label, "check_func": check.source} for check in rollout.verifier.checks]
     return TaskRecord(
         environment_key=task.environment,
         key=rollout.key,
@@ -47,10 +47,8 @@ def task_record(task: DemoTask) -> TaskRecord:
         scenario_name=rollout.key,
         instruction=rollout.instruction,
         initial_state=initial,
-        checks=tuple(CheckRecord(source=source) for source in rollout.checks),
-        score_rule=rollout.rule,
+        verifier=rollout.verifier.model_copy(update={"marks": None}),
         reference=task.reference,
-        frame=rollout.frame,
         raw={
             "env_id": task.environment,
             "env_class_name": rollout.program.class_name,
@@ -58,6 +56,6 @@ def task_record(task: DemoTask) -> TaskRecord:
             "init_config": initial,
             "task": rollout.instruction,
             "checklist_with_func": listed,
-            **({"frame": frame} if frame is not None else {}),
+            **({"frame": spelled} if spelled is not None else {}),
         },
     )

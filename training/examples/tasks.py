@@ -14,7 +14,18 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any
 
-from synthesis.contracts import Allowance, Frame, Mark, Program, Reference, ReferenceCall, Tool, ToolKind
+from synthesis.contracts import (
+    Allowance,
+    CheckRecord,
+    ChecksVerifier,
+    Frame,
+    Mark,
+    Program,
+    Reference,
+    ReferenceCall,
+    Tool,
+    ToolKind,
+)
 from synthesis.rollout import RolloutTask, documentation
 from synthesis.runtime import encode_state, outline, working_schema
 
@@ -196,9 +207,11 @@ def _draw(name: str, code: Program, seed: int, each: int) -> list[DemoTask]:
             initial=encode_state(drawn.initial),
             instruction=drawn.instruction,
             documentation=documentation(ENVIRONMENTS[name].introduction, ()),
-            checks=tuple(source for source, _ in drawn.checks),
-            marks=tuple(mark for _, mark in drawn.checks),
-            frame=drawn.frame,
+            verifier=ChecksVerifier(
+                checks=tuple(CheckRecord(source=source) for source, _ in drawn.checks),
+                marks=tuple(mark for _, mark in drawn.checks),
+                frame=drawn.frame,
+            ),
         )
         tasks[alike] = DemoTask(name, rollout, drawn.reference, drawn.careless)
     return list(tasks.values())

@@ -8,6 +8,7 @@ from django.http import HttpRequest
 from django.urls import reverse
 
 from synthesis.errors import EnvariumError, FormatError
+from synthesis.formats.verifier_record import describe_verifier
 from training.dataset import Row, SideName, TaskRow, TrajectoryRow, parse_line
 from training.dataset.files import LINE_BYTES
 from webapp.datasets.evidence.near_duplicates import instruction_of
@@ -83,7 +84,7 @@ def leads_to(ident: str) -> tuple[str, int]:
 
 def _size(row: Row) -> str:
     if isinstance(row, TaskRow):
-        return f"{len(row.rollout.checks)} check{'s' * (len(row.rollout.checks) != 1)}"
+        return describe_verifier(row.rollout.verifier)
     return _turns(row)
 
 

@@ -31,8 +31,8 @@ from webapp.scenarios.references import (
     withheld_of,
 )
 from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
-from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifiers import read_criteria
 
 PROGRAM_FIELD = "env_class_code"
 KEPT_REFERENCE = (
@@ -161,7 +161,7 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
     new_reference = "reference" in body and reference != base.reference
     new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
     record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
-    require_fields(record.criteria, record.answer_form, record.expected_answer, "The task")
+    require_fields(record.verifier.criteria, record.answer_form, record.expected_answer, "The task")
     initial = load_state(edit.initial_id) if new_state and edit.initial_id else base.initial
     return replace(
         base, record=record, initial=initial, reference=reference, new_reference=new_reference, new_frame=new_frame

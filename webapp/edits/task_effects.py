@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
+from synthesis.contracts import ChecksVerifier, RubricVerifier, Verifier
 from synthesis.errors import InputError, ProgramError, StateError
 from synthesis.formats.criteria import asks_judge
 from synthesis.runtime import Sandbox
@@ -13,7 +14,6 @@ from synthesis.verifiers.audit_report import TaskAudit, untried
 from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.frame import widen
 from synthesis.verifiers.reference_frame import reference_frame
-from synthesis.verifiers.rubric import Rubric
 from synthesis.verifiers.rubric_audit import RubricSubject
 from webapp.edits.models import Approval, EditKind
 from webapp.edits.proposals import ProposedTask
@@ -52,7 +52,8 @@ def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, St
         except (InputError, ProgramError, StateError):
             frame = proposed.frame
         raw = {**proposed.record.raw, "frame": frame.model_dump(mode="json", exclude_defaults=True)}
-        record = proposed.record.model_copy(update={"frame": frame, "raw": raw})
+        verifier = proposed.record.verifier.model_copy(update={"frame": frame})
+        record = proposed.record.model_copy(update={"verifier": verifier, "raw": raw})
         proposed = replace(proposed, frame=frame, record=record)
     spelled = proposed.record.model_copy(update={"initial_state": decode_state(proposed.initial)})
     return proposed, look_at_start(sandbox, spelled, proposed.program, proposed.initial)
@@ -61,21 +62,13 @@ def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, St
 def subject_of(proposed: ProposedTask) -> Subject:
     """What an audit needs of the task as it would be."""
     record = proposed.record
-    if record.criteria:
-        return RubricSubject(
-            program=proposed.program, initial=proposed.initial, reference=proposed.reference,
-            instruction=record.instruction, criteria=record.criteria, answer_form=record.answer_form,
-            expected_answer=record.expected_answer,
-        )  # fmt: skip
-    return Subject(
+    kind = RubricSubject if isinstance(record.verifier, RubricVerifier) else Subject
+    return kind(
         program=proposed.program,
         initial=proposed.initial,
         instruction=record.instruction,
         answer_form=record.answer_form,
-        checks=tuple(check.source for check in record.checks),
-        labels=tuple(check.label for check in record.checks),
-        rule=record.score_rule,
-        frame=proposed.frame,
+        verifier=record.verifier,
         withheld=record.withheld,
         reference=proposed.reference,
     )
@@ -83,7 +76,7 @@ def subject_of(proposed: ProposedTask) -> Subject:
 
 def judge_for(proposed: ProposedTask, judge: NamedJudge | None) -> NamedJudge | None:
     """The judge, where the verifier as it would be asks one."""
-    return judge if asks_judge(proposed.record.criteria) else None
+    return judge if asks_judge(proposed.record.verifier.criteria) else None
 
 
 def audit_of(
@@ -105,21 +98,23 @@ def settings_of(proposed: ProposedTask, start: Start) -> tuple[ReplaySetting | N
     revision = proposed.revision
     before = None if revision.superseded else replace(setting_of(revision), keeps_states=False)
     record = proposed.record
-    form, expected = record.answer_form, record.expected_answer
-    criteria = record.criteria
-    rubric = Rubric(criteria=criteria, answer_form=form, expected_answer=expected) if criteria else None
     after = ReplaySetting(
         program=proposed.program,
         initial=proposed.initial,
-        checks=tuple(check.source for check in record.checks),
-        rule=record.score_rule,
-        marks=tuple(mark for mark in start.marks if mark),
-        frame=proposed.frame,
-        rubric=rubric,
+        verifier=_marked_verifier(record.verifier, start),
+        answer_form=record.answer_form,
         instruction=record.instruction,
         keeps_states=False,
     )
     return before, after
+
+
+def _marked_verifier(verifier: Verifier, start: Start) -> Verifier:
+    """The verifier with what its checks are at the start, if all of them are known."""
+    marks = tuple(mark for mark in start.marks if mark)
+    if not isinstance(verifier, ChecksVerifier) or len(marks) != len(verifier.checks):
+        return verifier
+    return verifier.model_copy(update={"marks": marks})
 
 
 def approval_of(kind: str, effect: TaskEffect) -> tuple[Approval, str]:

@@ -11,7 +11,7 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.answers.answer_form import tell_origins
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.rubric import read_criteria
+from webapp.scenarios.verifiers import read_criteria
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12

@@ -30,7 +30,8 @@ from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.verifiers.checks import mark_of, reward_of
+from synthesis.verifiers.checks import mark_of
+from synthesis.verifiers.scoring import reward_end
 from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
@@ -283,27 +284,28 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
     except (ProgramError, StateError) as error:
         findings.append(finding("start_fails", "initial_state", f"The program does not start: {error}"))
         hung = isinstance(error, ProgramEnded) and error.reason == "time"
-        return Start(findings=findings + task_findings(record.checks, (), None), hung=hung)
-    if record.criteria:
+        return Start(findings=findings + task_findings(record.verifier.checks, (), None), hung=hung)
+    if record.verifier.criteria:
         return Start(findings=findings)
-    done = bounded_checks(sandbox, [check.source for check in record.checks], state, state)
+    checks = record.verifier.checks
+    done = bounded_checks(sandbox, [check.source for check in checks], state, state)
     verdicts = done.verdicts
     errors = tuple(verdict.error for verdict in verdicts)
     if done.skipped:
         verdicts = verdicts[: -done.skipped]
-        message = f"{done.skipped} of {len(record.checks)} checks were not run: {done.reason}."
+        message = f"{done.skipped} of {len(checks)} checks were not run: {done.reason}."
         findings.append(finding("checks_not_run", "checks", message))
     marks = tuple(mark_of(verdict) for verdict in verdicts)
     if done.skipped:
         unmarked: tuple[Any, ...] = ("",) * done.skipped
-        return Start(marks + unmarked, errors, findings=findings + task_findings(record.checks, verdicts, None))
+        return Start(marks + unmarked, errors, findings=findings + task_findings(checks, verdicts, None))
     try:
-        score = reward_of(verdicts, record.score_rule, marks).reward
+        score = reward_end(record.verifier, verdicts, state, state, marks).reward
     except InputError:
         score = None
     return Start(
         marks=marks,
         errors=errors,
         do_nothing=score,
-        findings=findings + task_findings(record.checks, verdicts, score),
+        findings=findings + task_findings(checks, verdicts, score),
     )

@@ -129,6 +129,10 @@ class TaskRevision(models.Model):
     verifier_kind = models.CharField(max_length=16, default="checks")
     criteria = OrderedJSONField(default=list, blank=True)
     """Of a rubric: what must be met, as `synthesis.formats.records.Criterion.record` spells it."""
+    verifier = OrderedJSONField(null=True, blank=True)
+    """Of a golden state `equality` and `volatile`, of a script `source` and `assertions`; null for other kinds."""
+    golden = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
+    """The golden state; null for other kinds of verifiers."""
     score_rule = models.CharField(max_length=16, default="proportion")
     verifier_hash = models.CharField(max_length=64)
     frame = OrderedJSONField(null=True, blank=True)

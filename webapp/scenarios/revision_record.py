@@ -6,16 +6,28 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.contracts import AnswerField, CheckRecord, Criterion, Finding, Frame, Mark
+from synthesis.contracts import (
+    AnswerField,
+    CheckRecord,
+    ChecksVerifier,
+    Criterion,
+    Finding,
+    Frame,
+    GoldenVerifier,
+    Mark,
+    ScriptVerifier,
+    Verifier,
+)
 from synthesis.formats.answer_form import form_record, with_field_checks, without_field_checks
 from synthesis.formats.envscaler_export import STATE_FIELD
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.spoken_facts import fact_checks
+from synthesis.formats.verifier_record import verifier_record
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
-from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.services import Start
+from webapp.scenarios.verifiers import read_verifier
 
 
 @dataclass(frozen=True)
@@ -27,6 +39,8 @@ class RevisionChanges:
     instruction: str | None = None
     checks: tuple[CheckRecord, ...] | None = None
     criteria: tuple[Criterion, ...] | None = None
+    verifier: Verifier | None = None
+    """Another verifier as a whole; of checks and criteria the parts above suffice."""
     answer_form: tuple[AnswerField, ...] | None = None
     expected_answer: dict[str, Any] | None = None
     state_changes: bool = False
@@ -34,11 +48,14 @@ class RevisionChanges:
 
     @property
     def judges_otherwise(self) -> bool:
-        """Whether the checks, the answer form or its expected values become others."""
-        return any(part is not None for part in (self.checks, self.answer_form, self.expected_answer))
+        """Whether the checks, the verifier, the answer form or its expected values become others."""
+        parts = (self.checks, self.verifier, self.answer_form, self.expected_answer)
+        return any(part is not None for part in parts)
 
 
 UNCHANGED = RevisionChanges()
+_SPELLED = ("frame", "answer_form", "expected_answer", "verifier")
+"""Parts of a record that are spelled anew."""
 
 
 def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionChanges = UNCHANGED) -> TaskRecord:
@@ -52,7 +69,7 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
         form = changes.answer_form if changes.answer_form is not None else form
         expected = changes.expected_answer if changes.expected_answer is not None else expected
         checks = with_field_checks(without_field_checks(checks, old_form, old_expected), form, expected)
-    criteria = read_criteria(revision.criteria) if changes.criteria is None else changes.criteria
+    verifier = _changed_verifier(revision, frame, changes, checks, expected)
     return TaskRecord(
         environment_key=revision.task.environment.key,
         key=revision.task.key,
@@ -62,13 +79,29 @@ def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionCh
         answer_form=form,
         expected_answer=expected,
         initial_state={},
-        checks=() if criteria else checks,
-        criteria=criteria,
-        score_rule=revision.score_rule,
-        frame=frame,
+        verifier=verifier,
         withheld=withheld_of(revision),
-        raw=_raw(revision.record, frame, changes, checks) | form_record(form, expected),
+        raw=_raw(revision.record, verifier, changes, checks) | form_record(form, expected),
     )
+
+
+def _changed_verifier(
+    revision: TaskRevision,
+    frame: Frame | None,
+    changes: RevisionChanges,
+    checks: tuple[CheckRecord, ...],
+    expected: dict[str, Any],
+) -> Verifier:
+    """The revision's verifier with the changes, of the same kind unless these bring another one."""
+    verifier = changes.verifier if changes.verifier is not None else read_verifier(revision)
+    if isinstance(verifier, ChecksVerifier):
+        return verifier.model_copy(update={"checks": checks, "marks": None, "frame": frame})
+    if isinstance(verifier, GoldenVerifier):
+        return verifier.model_copy(update={"checks": checks})
+    if isinstance(verifier, ScriptVerifier):
+        return verifier.model_copy(update={"expected_answer": expected, "frame": frame})
+    criteria = verifier.criteria if changes.criteria is None else changes.criteria
+    return verifier.model_copy(update={"criteria": criteria, "expected_answer": expected})
 
 
 def own_checks(revision: TaskRevision) -> tuple[CheckRecord, ...]:
@@ -84,13 +117,15 @@ def same_record(revision: TaskRevision) -> TaskRecord:
 
 
 def _raw(
-    record: dict[str, Any], frame: Frame | None, changes: RevisionChanges, checks: Sequence[CheckRecord]
+    record: dict[str, Any], verifier: Verifier, changes: RevisionChanges, checks: Sequence[CheckRecord]
 ) -> dict[str, Any]:
     """The imported record with the changes in its own fields, so that an export says the same as the revision."""
-    raw = {name: value for name, value in record.items() if name not in ("frame", "answer_form", "expected_answer")}
+    raw = {name: value for name, value in record.items() if name not in _SPELLED}
     if changes.instruction is not None:
         raw["task"] = changes.instruction
-    if changes.judges_otherwise:
+    if verifier.kind != "checks":
+        raw = {name: value for name, value in raw.items() if name not in ("checklist", "checklist_with_func")}
+    elif changes.judges_otherwise:
         raw["checklist"] = [check.label for check in checks]
         raw["checklist_with_func"] = [{"check_item": c.label, "check_func": c.source} for c in checks]
     if changes.judges_otherwise and "contains" in raw:
@@ -100,9 +135,9 @@ def _raw(
         raw["criteria"] = [criterion.record for criterion in changes.criteria]
     if changes.state_changes and STATE_FIELD in raw:
         raw[STATE_FIELD] = None
-    if frame is not None:
-        raw["frame"] = frame.model_dump(mode="json", exclude_defaults=True)
-    return raw
+    if verifier.frame is not None:
+        raw["frame"] = verifier.frame.model_dump(mode="json", exclude_defaults=True)
+    return raw | verifier_record(verifier)
 
 
 def start_of(revision: TaskRevision) -> Start:

@@ -11,15 +11,14 @@ from django.db import transaction
 from django.db.models import Count, F, Q, QuerySet
 
 from synthesis.contracts import Finding as FoundDefect
-from synthesis.contracts import Mark
+from synthesis.contracts import GoldenVerifier, Mark, Verifier
 from synthesis.errors import InputError
 from synthesis.formats.envscaler_export import scenario_to_envscaler, without_state
 from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
-from synthesis.verifiers.checks import verifier_hash
-from synthesis.verifiers.rubric import Rubric, rubric_hash
+from synthesis.verifiers.scoring import hash_verifier
 from webapp.content_store import Saved, content_hash, unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
@@ -30,6 +29,7 @@ from webapp.scenarios.audits.task_state import restore_audit
 from webapp.scenarios.human_work import HAND_SOURCES, has_human_work, must_stay
 from webapp.scenarios.models import Check, ReviewState, Scenario, StateBody, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import reference_of, save_reference
+from webapp.scenarios.states import store_state
 from webapp.uploads import drop_uploads, store_upload
 
 SOURCE = "envscaler"
@@ -63,12 +63,18 @@ class SavedTask:
 
 def task_hash(record: TaskRecord, version: Version) -> str:
     """A revision's content: the imported record on this version of the environment."""
-    rubric: list[Any] = [[criterion.record for criterion in record.criteria]] if record.criteria else []
-    framed = [record.frame.model_dump(mode="json")] if record.frame is not None else []
+    verifier = record.verifier
+    rubric: list[Any] = [[criterion.record for criterion in verifier.criteria]] if verifier.criteria else []
+    framed = [verifier.frame.model_dump(mode="json")] if verifier.frame is not None else []
     withheld = [record.withheld.model_dump(mode="json")] if record.withheld is not None else []
-    parts = [version.content_hash, record.key, record.instruction, record.score_rule, record.raw]
+    parts = [version.content_hash, record.key, record.instruction, stored_rule(verifier), record.raw]
     parts += [*rubric, *framed, *withheld]
     return content_hash(parts)
+
+
+def stored_rule(verifier: Verifier) -> str:
+    """The rule that a revision is stored with. Of a rubric it has no meaning; that of its first versions stays."""
+    return "proportion" if verifier.kind == "rubric" else verifier.rule
 
 
 def find_unchanged(record: TaskRecord, version: Version, source: str) -> Task | None:
@@ -221,23 +227,26 @@ def _scenario(version: Version, initial: StateBody, name: str) -> tuple[Scenario
 
 def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Start, digest: str) -> TaskRevision:
     last = task.revisions.order_by("-number").values_list("number", flat=True).first() or 0
+    verifier = record.verifier
     revision = task.revisions.create(
         scenario=scenario,
         number=last + 1,
         content_hash=digest,
         instruction=record.instruction,
-        verifier_kind="rubric" if record.criteria else "checks",
-        criteria=[criterion.record for criterion in record.criteria],
-        score_rule=record.score_rule,
-        verifier_hash=_verifier_hash(record),
-        frame=record.frame.model_dump(mode="json", exclude_defaults=True) if record.frame is not None else None,
+        verifier_kind=verifier.kind,
+        verifier=spell_parts(verifier),
+        golden=store_state(verifier.state) if isinstance(verifier, GoldenVerifier) else None,
+        criteria=[criterion.record for criterion in verifier.criteria],
+        score_rule=stored_rule(verifier),
+        verifier_hash=hash_verifier(verifier, record.answer_form),
+        frame=verifier.frame.model_dump(mode="json", exclude_defaults=True) if verifier.frame is not None else None,
         withheld=record.withheld.model_dump(mode="json") if record.withheld is not None else None,
         do_nothing=start.do_nothing,
         record=without_state(record.raw),
-        superseded=explain_superseded(check.source for check in record.checks),
+        superseded=explain_superseded(check.source for check in verifier.checks),
     )
-    marks = start.marks or ("",) * len(record.checks)
-    errors = start.errors or ("",) * len(record.checks)
+    marks = start.marks or ("",) * len(verifier.checks)
+    errors = start.errors or ("",) * len(verifier.checks)
     Check.objects.bulk_create(
         Check(
             revision=revision,
@@ -247,17 +256,19 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
             mark=mark,
             start_error=clean(error),
         )
-        for position, (check, mark, error) in enumerate(zip(record.checks, marks, errors, strict=True))
+        for position, (check, mark, error) in enumerate(zip(verifier.checks, marks, errors, strict=True))
     )
     TaskFinding.objects.bulk_create(TaskFinding(revision=revision, **finding_fields(f)) for f in start.findings)
     return revision
 
 
-def _verifier_hash(record: TaskRecord) -> str:
-    if record.criteria:
-        form, expected = record.answer_form, record.expected_answer
-        return rubric_hash(Rubric(criteria=record.criteria, answer_form=form, expected_answer=expected))
-    return verifier_hash([check.source for check in record.checks], record.score_rule, record.frame)
+def spell_parts(verifier: Verifier) -> dict[str, Any] | None:
+    """The parts of a verifier that have no column of their own."""
+    parts = _PARTS.get(verifier.kind)
+    return verifier.model_dump(mode="json", include=parts) if parts is not None else None
+
+
+_PARTS = {"golden": {"equality", "volatile"}, "script": {"source", "assertions"}}
 
 
 def _make_current(

@@ -9,25 +9,25 @@ from asgiref.sync import async_to_sync
 from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.contracts import (
     SOLVED_AT,
+    AnswerField,
     CallError,
     CallResult,
-    Frame,
-    Mark,
     Outcome,
     Program,
     Reward,
-    ScoreRule,
+    RubricVerifier,
     State,
+    Verifier,
 )
 from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
 from synthesis.runtime import Episode, Sandbox
-from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.frame import outside_changes
+from synthesis.verifiers.checks import mark_of
 from synthesis.verifiers.rubric import Rubric, RubricCase, decide_fields, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
+from synthesis.verifiers.scoring import reward_end
 from webapp.trajectories.comparison import same_observation, same_recorded_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState
@@ -40,12 +40,8 @@ class ReplaySetting:
 
     program: Program
     initial: State
-    checks: tuple[str, ...]
-    rule: ScoreRule
-    marks: tuple[Mark, ...]
-    frame: Frame | None = None
-    rubric: Rubric | None = None
-    """What judges a task that has criteria instead of checks."""
+    verifier: Verifier
+    answer_form: tuple[AnswerField, ...] = ()
     kept: Reward | None = None
     """What this site scored the run with before: a judge's verdicts are taken from it if the question is the same."""
     instruction: str = ""
@@ -128,16 +124,17 @@ def _execute(
             done.played.append(played)
         final = episode.state()
         done.final_hash = episode.state_hash()
-    if setting.rubric is not None:
+    if isinstance(setting.verifier, RubricVerifier):
+        rubric = Rubric.from_verifier(setting.verifier, setting.answer_form)
         calls = [
             spell_call(played.step.tool, played.arguments, played.result)
             for played in done.played
             if played.result is not None and not played.step.problem
         ]
-        is_data = bool(setting.rubric.answer_form)
+        is_data = bool(setting.answer_form)
         evidence = gather_evidence(calls, start, final, record.answer, is_data=is_data)
         case = RubricCase(instruction=setting.instruction, evidence=evidence, answer=record.answer)
-        _judge_rubric(setting, setting.rubric, case, done)
+        _judge_rubric(setting, rubric, case, done)
     else:
         done.reward, done.note = _judge(sandbox, setting, start, final, record.answer)
 
@@ -155,18 +152,16 @@ def _judge(
     sandbox: Sandbox, setting: ReplaySetting, start: State, final: State, answer: str
 ) -> tuple[Reward | None, str]:
     """The reward, or None and why (no checks, none that the rule can score, or checks that run out of time)."""
-    if not setting.checks:
-        return None, ""
-    marks = setting.marks if len(setting.marks) == len(setting.checks) else None
-    if setting.rule == "goals" and marks is None:
-        begun = bounded_checks(sandbox, setting.checks, start, start)
+    verifier, marks = setting.verifier, setting.verifier.marks
+    sources = [check.source for check in verifier.checks]
+    if verifier.rule == "goals" and marks is None:
+        begun = bounded_checks(sandbox, sources, start, start)
         marks = tuple(mark_of(verdict) for verdict in begun.verdicts)
-    done = bounded_checks(sandbox, setting.checks, start, final, answer=answer)
+    done = bounded_checks(sandbox, sources, start, final, answer=answer)
     if done.skipped:
-        return None, f"Not judged: {done.skipped} of {len(setting.checks)} checks were not run, {done.reason}."
+        return None, f"Not judged: {done.skipped} of {len(sources)} checks were not run, {done.reason}."
     try:
-        outside = outside_changes(setting.frame, start, final)
-        return reward_of(done.verdicts, setting.rule, marks, outside), ""
+        return reward_end(verifier, done.verdicts, start, final, marks), ""
     except InputError:
         return None, ""
 

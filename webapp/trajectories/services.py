@@ -22,9 +22,9 @@ from webapp.jobs.models import OPEN_STATES, Job, JobState
 from webapp.jobs.services import create
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import frame_of_revision, offered_program
-from webapp.scenarios.rubric import read_rubric
+from webapp.scenarios.references import offered_program
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.matrix import is_fresh, matrix_job
 from webapp.trajectories.models import ReplayState, Step, Trajectory
 from webapp.trajectories.reproduction import Replay, ReplaySetting, outcome, replay, verdict
@@ -76,15 +76,11 @@ def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") 
 
 
 def setting_of(revision: TaskRevision) -> ReplaySetting:
-    checks = list(revision.checks.order_by("position"))
     return ReplaySetting(
         program=offered_program(revision),
         initial=load_state(revision.scenario.initial_id),
-        checks=tuple(check.source for check in checks),
-        rule=revision.score_rule,  # type: ignore[arg-type]
-        marks=tuple(check.mark for check in checks if check.mark),  # type: ignore[misc]
-        frame=frame_of_revision(revision),
-        rubric=read_rubric(revision),
+        verifier=read_verifier(revision),
+        answer_form=read_answer_form(revision),
         instruction=revision.instruction,
     )
 

@@ -28,7 +28,7 @@ Field = Mapping[str, Any]
 
 def answer_value(answer: object, name: str) -> Any:
     """Return what a submitted answer holds in the field, None if it holds nothing there or nothing was submitted."""
-    return _read_object(answer).get(name)
+    return read_answer(answer).get(name)
 
 
 def is_expected(answer: object, name: str, expected: Any, **field: Any) -> bool:
@@ -63,7 +63,8 @@ def fold_text(text: str) -> str:
     return " ".join(unicodedata.normalize("NFKC", folded).split())
 
 
-def _read_object(answer: object) -> dict[str, Any]:
+def read_answer(answer: object) -> dict[str, Any]:
+    """Return all that a submitted answer holds, by field; empty if nothing was submitted."""
     if not isinstance(answer, str) or not 0 < len(answer) <= MOST_CHARS:
         return {}
     try:
@@ -197,5 +198,9 @@ _EQUALS: dict[str, Callable[[Any, Any, Field], bool]] = {
     "boolean": _equal_booleans,
     "text": _equal_texts,
 }
-HELPERS: dict[str, Callable[..., Any]] = {"answer_value": answer_value, "is_expected": is_expected}
+HELPERS: dict[str, Callable[..., Any]] = {
+    "answer_value": answer_value,
+    "is_expected": is_expected,
+    "read_answer": read_answer,
+}
 """What every check finds among its names."""

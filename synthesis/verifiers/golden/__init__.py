@@ -2,7 +2,12 @@
 
 `state_comparison.py`: whether an end equals the golden state. With the equality `roles` both are first brought into a
 normal form (`normal_form.py`: volatile places by their role), then the ids of added records are matched by one
-bijection (`id_bijection.py`) and renamed; what still differs is a difference. `golden_states.py` makes a golden state by
-executing the reference, and `volatile_places.py` finds in which places its ends differ. `golden_scores.py`: rewards and
-the hash of a verifier.
+bijection (`id_bijection.py`) and renamed; what still differs is a difference. `golden_states.py` makes a golden state
+by executing the reference, and `volatile_places.py` finds in which places its ends differ. `golden_scores.py`: rewards
+and the hash of a verifier.
 """
+
+from synthesis.verifiers.golden.golden_scores import golden_hash, reward_golden, score_golden, state_verdict
+from synthesis.verifiers.golden.state_comparison import golden_differences
+
+__all__ = ["golden_differences", "golden_hash", "reward_golden", "score_golden", "state_verdict"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from synthesis.contracts import OutsideChange, Reward, State, Verdict
 from synthesis.contracts.verifier_kinds import GoldenVerifier
+from synthesis.errors import InputError
 from synthesis.runtime import state_hash
 from synthesis.verifiers.checks import Evaluator, reward_of
 from synthesis.verifiers.frame_words import outside_line
@@ -25,15 +26,22 @@ def state_verdict(differences: Sequence[OutsideChange]) -> Verdict:
     return Verdict(passed=not differences, reason=reason)
 
 
+def reward_golden(golden: GoldenVerifier, verdicts: Sequence[Verdict], start: State, end: State) -> Reward:
+    """Return what an end earns: 1 if it equals the golden state and all checks hold, whose verdicts these are, else 0.
+    The first of the reward's verdicts is that on the state. Raises InputError: a verdict is missing."""
+    if len(verdicts) != len(golden.checks):
+        raise InputError("A golden state needs one verdict for each check of the answer form.")
+    differences = golden_differences(golden, start, end)
+    return reward_of([state_verdict(differences), *verdicts], "golden", outside=differences)
+
+
 def score_golden(
     sandbox: Evaluator, golden: GoldenVerifier, start: State, end: State, answer: str | None = ""
 ) -> Reward:
-    """The reward of an end state: 1 if it equals the golden one and all checks of the answer form hold, else 0. The
-    first verdict is that on the state. Raises StateError and InfrastructureError."""
-    differences = golden_differences(golden, start, end)
+    """Return what an end earns, its checks evaluated. Raises StateError and InfrastructureError."""
     sources = [check.source for check in golden.checks]
     checked = sandbox.evaluate_checks(sources, start, end, answer=answer) if sources else []
-    return reward_of([state_verdict(differences), *checked], "golden", outside=differences)
+    return reward_golden(golden, checked, start, end)
 
 
 def golden_hash(golden: GoldenVerifier) -> str:
@@ -51,4 +59,4 @@ def golden_hash(golden: GoldenVerifier) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-__all__ = ["golden_hash", "score_golden", "state_verdict"]
+__all__ = ["golden_hash", "reward_golden", "score_golden", "state_verdict"]

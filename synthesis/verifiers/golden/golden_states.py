@@ -7,6 +7,8 @@ or if the same call, made twice, adds another record. A place on what existed at
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -183,16 +185,14 @@ def _own_numbers(sandbox: Sandbox, subject: Subject, start: State) -> Iterator[V
             changes = state_changes(before, state)
             passed = counters(changes)
             counting |= {path_of(change.keys) for change in passed}
-            added = {path: keys for path, keys in _added_keys(changes)}
+            added = dict(_added_keys(changes))
             counted = {path: keys for path, keys in added.items() if passed and _are_numbered(keys, passed)}
             made = {path: made.get(path, set()) | counted.get(path, set()) for path in (*made, *counted)}
             if added.keys() - counted.keys():
                 asked.append((step, added.keys() - counted.keys()))
             before = state
-        try:
+        with contextlib.suppress(ProgramEnded):
             counting |= TrialCalls(episode, subject.reference, state).add(subject.program.tools).keys()
-        except ProgramEnded:
-            pass
     for step, paths in asked[:MOST_REPEATED]:
         made |= {path: keys for path, keys in _repeated(sandbox, subject, step).items() if path in paths}
     yield from (Volatile(path=path, role="counter", reason=REASONS["counter"]) for path in counting)
@@ -240,7 +240,7 @@ def _repeated(sandbox: Sandbox, subject: Subject, step: int) -> dict[str, set[st
                 states.append(episode.state())
     except ProgramEnded:
         return {}
-    first, second = (dict(_added_keys(state_changes(*pair))) for pair in zip(states, states[1:], strict=False))
+    first, second = (dict(_added_keys(state_changes(*pair))) for pair in itertools.pairwise(states))
     return {path: keys for path, keys in first.items() if path in second}
 
 

@@ -1,7 +1,7 @@
 """The normal form of a state held against a golden one: what stands in volatile places is told by its role alone.
 
-A value in a place that is volatile as a timestamp, a token or a counter becomes a placeholder that says of which kind it
-is, if it is of that kind; else it stays, and differs. Ids of added records stay as well, to be matched and renamed.
+A value in a place that is volatile as a timestamp, a token or a counter becomes a placeholder that says of which kind
+it is, if it is of that kind; else it stays, and differs. Ids of added records stay as well, to be matched and renamed.
 Short ids and numbers, which could mean something else elsewhere, become tokens in the places that hold them as ids.
 """
 
@@ -243,11 +243,11 @@ def _scalar_kind(value: Any) -> str:
 def with_fields(value: Any, fields: dict[str, tuple[str, Any]]) -> Any:
     """A mapping with other keys and items: by its own keys, as `mapping_of` tells them."""
     if mapping_of(value) is value:
-        return {new: item for new, item in fields.values()}
+        return dict(fields.values())
     (tag,) = value
     body = value[tag]
     if tag == "$object":
-        return {tag: {**body, "attributes": {new: item for new, item in fields.values()}}}
+        return {tag: {**body, "attributes": dict(fields.values())}}
     pairs = body["items"] if tag == "$defaultdict" else body
     made = []
     for key, _ in pairs:

@@ -1,7 +1,7 @@
 """Whether an end state equals the golden one, and in which places it does not.
 
-An end is equal if and only if, in normal form and told in the golden state's ids, it is the golden state in normal form.
-What is told of a difference never decides.
+An end is equal if and only if, in normal form and told in the golden state's ids, it is the golden state in normal
+form. What is told of a difference never decides.
 """
 
 from __future__ import annotations

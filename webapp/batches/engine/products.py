@@ -139,10 +139,8 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
         answer_form=draft.answer_form,
         expected_answer=draft.expected_answer,
         initial_state=state.state,
-        checks=draft.checks,
-        score_rule=draft.rule,
+        verifier=draft.verifier,
         reference=draft.reference,
-        frame=draft.frame,
         raw={
             "env_id": environment,
             "env_class_name": class_name,

@@ -206,11 +206,8 @@ def setting_of_row(row: TaskRow) -> ReplaySetting:
     return ReplaySetting(
         program=task.program,
         initial=task.initial,
-        checks=task.checks,
-        rule=task.rule,
-        marks=task.marks or (),
-        frame=task.frame,
-        rubric=task.rubric,
+        verifier=task.verifier,
+        answer_form=task.answer_form,
         instruction=task.instruction,
         keeps_states=False,
     )

@@ -16,7 +16,7 @@ from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.query_params import MOST_PICKS
 from webapp.runs.evaluations.statistics import wilson
 from webapp.scenarios.models import Check, TaskRevision
-from webapp.scenarios.rubric import name_criteria
+from webapp.scenarios.verifiers import name_criteria
 from webapp.trajectories.failure_reason import newest_scores
 from webapp.trajectories.models import Step
 from webapp.trajectories.totals import SCORED

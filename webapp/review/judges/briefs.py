@@ -15,8 +15,8 @@ from webapp.review.verdicts import REASONS, VERDICTS
 from webapp.scenarios.audits.page import newest_audit, words
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.rubric import read_criteria
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifiers import read_criteria
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import Score, StepKind, Trajectory
 

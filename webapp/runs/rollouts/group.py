@@ -17,7 +17,7 @@ from webapp.runs.models import RolloutFile, RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.step_summary import AttemptFilter, groups
 from webapp.scenarios.models import Check
-from webapp.scenarios.rubric import name_criteria
+from webapp.scenarios.verifiers import name_criteria
 from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, stretches
 from webapp.trajectories.side_by_side.call_texts import call_text, short
 

@@ -20,9 +20,9 @@ from webapp.scenarios.audits.page import PROBE_FAMILIES, WRONG, audit_context
 from webapp.scenarios.audits.services import is_stale
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import find_task
-from webapp.scenarios.rubric import needs_judge
 from webapp.scenarios.task_filters import read_filters
 from webapp.scenarios.task_views import shown_revision
+from webapp.scenarios.verifiers import needs_judge
 
 
 @access("read")

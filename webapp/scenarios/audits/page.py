@@ -18,7 +18,7 @@ from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.rubric import read_criteria
+from webapp.scenarios.verifiers import read_criteria
 from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400

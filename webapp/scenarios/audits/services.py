@@ -10,7 +10,7 @@ from typing import Any
 from django.db import transaction
 from django.db.models import F
 
-from synthesis.contracts import Program
+from synthesis.contracts import Program, RubricVerifier
 from synthesis.errors import InputError, ProgramError
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, offered
@@ -29,9 +29,9 @@ from webapp.jobs.services import create
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.audits.task_state import stand
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference, TaskRevision
-from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, withheld_of
-from webapp.scenarios.rubric import needs_judge, read_rubric
+from webapp.scenarios.references import as_reference, reference_of, withheld_of
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifiers import needs_judge, read_verifier
 from webapp.templatetags.show import counted
 
 VALUE_CHARS = 2_000
@@ -107,25 +107,14 @@ def subject_of(case: Case, program: Program) -> Subject:
     program = offered(program, withheld_of(case.revision))
     initial = load_state(case.revision.scenario.initial_id)
     reference = as_reference(case.reference) if case.reference else None
-    rubric = read_rubric(case.revision)
-    if rubric is not None:
-        return RubricSubject(
-            program=program,
-            initial=initial,
-            reference=reference,
-            instruction=case.revision.instruction,
-            **dict(rubric),
-        )
-    checks = list(case.revision.checks.order_by("position").values_list("source", "label"))
-    return Subject(
+    verifier = read_verifier(case.revision)
+    kind = RubricSubject if isinstance(verifier, RubricVerifier) else Subject
+    return kind(
         program=program,
         initial=initial,
         instruction=case.revision.instruction,
         answer_form=read_answer_form(case.revision),
-        checks=tuple(source for source, _ in checks),
-        labels=tuple(label for _, label in checks),
-        rule=case.revision.score_rule,
-        frame=frame_of_revision(case.revision),
+        verifier=verifier,
         withheld=withheld_of(case.revision),
         reference=reference,
     )

@@ -26,7 +26,7 @@ from webapp.jobs.services import create
 from webapp.scenarios.answers.answer_form import read_given_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
-from webapp.scenarios.rubric import needs_judge
+from webapp.scenarios.verifiers import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import PlaygroundFork, StepKind, Trajectory

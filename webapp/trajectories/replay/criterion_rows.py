@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from webapp.scenarios.rubric import read_criteria
+from webapp.scenarios.verifiers import read_criteria
 from webapp.trajectories.models import Trajectory
 
 

@@ -26,7 +26,6 @@ from synthesis.rollout import (
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.endpoints.services import opened
-from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.references import as_reference, reference_of
 from webapp.trajectories.forks.starts import ForkPoint, fork_point
@@ -106,14 +105,9 @@ def task_of(revision: TaskRevision) -> RolloutTask:
         program=known.program,
         initial=known.initial,
         instruction=revision.instruction,
-        answer_form=read_answer_form(revision),
+        answer_form=known.answer_form,
         documentation=documentation(version.introduction, [str(rule) for rule in version.rules]),
-        checks=known.checks,
-        marks=known.marks if len(known.marks) == len(known.checks) else None,
-        rule=known.rule,
-        frame=known.frame,
-        criteria=known.rubric.criteria if known.rubric is not None else (),
-        expected_answer=known.rubric.expected_answer if known.rubric is not None else {},
+        verifier=known.verifier,
     )
 
 

@@ -14,7 +14,7 @@ from webapp.endpoints.queries import default_of, find_choice
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.rubric import needs_judge
+from webapp.scenarios.verifiers import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint
 from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of

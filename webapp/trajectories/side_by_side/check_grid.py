@@ -10,7 +10,7 @@ from django.urls import reverse
 
 from synthesis.verifiers.check_reads import reads_answer
 from webapp.scenarios.models import Check
-from webapp.scenarios.rubric import name_criteria
+from webapp.scenarios.verifiers import name_criteria
 from webapp.templatetags.show import NOTHING
 from webapp.trajectories.matrix import NOT_PASSED, PASSED, RAISED
 from webapp.trajectories.models import Score, Trajectory

@@ -1,0 +1,126 @@
+"""Golden states and verification scripts in a task's record, under `verifier`.
+
+A golden state stands there as `{"kind": "golden", "state": ..., "equality": "roles", "volatile": [...]}`, with its
+state encoded; a script as `{"kind": "script", "source": ..., "assertions": [...]}`. Answer form, expected values and
+frame stand in the record beside it.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from synthesis.contracts import AnswerField, Frame, GoldenVerifier, ScriptVerifier, Verifier
+from synthesis.errors import FormatError, StateError
+from synthesis.formats.answer_form import field_checks
+from synthesis.formats.files import json_type
+from synthesis.runtime import decode_state
+from synthesis.syntax import parse
+
+PARAMETERS = ("answer", "expected", "initial_state", "final_state")
+_OWN: dict[type, set[str]] = {
+    GoldenVerifier: {"kind", "state", "equality", "volatile"},
+    ScriptVerifier: {"kind", "source", "assertions"},
+}
+
+
+def verifier_record(verifier: Verifier) -> dict[str, Any]:
+    """Return the part of a record that spells the verifier, empty if checks or criteria do."""
+    own = _OWN.get(type(verifier))
+    return {"verifier": verifier.model_dump(mode="json", include=own)} if own is not None else {}
+
+
+def read_verifier(
+    raw: Mapping[str, Any],
+    place: str,
+    form: Sequence[AnswerField],
+    expected: Mapping[str, Any],
+    frame: Frame | None,
+) -> GoldenVerifier | ScriptVerifier | None:
+    """Read what `verifier_record` spells, None if the record has no `verifier`. Raises FormatError."""
+    given = raw.get("verifier")
+    if given is None:
+        return None
+    place = f"{place}.verifier"
+    if not isinstance(given, dict):
+        raise FormatError(place, f"expected an object, found a {json_type(given)}")
+    kind = given.get("kind")
+    try:
+        if kind == "golden":
+            return _read_golden(given, place, form, expected, frame)
+        if kind == "script":
+            return _read_script(given, place, expected, frame)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join([place, *map(str, first["loc"])])
+        raise FormatError(where, first["msg"].removeprefix("Value error, ")) from None
+    raise FormatError(f"{place}.kind", f"expected `golden` or `script`, found {str(kind)[:60]!r}")
+
+
+def find_script_problem(source: str) -> str:
+    """Return why a verification script cannot be run, empty if it defines `verify` with its four parameters."""
+    try:
+        tree = parse(source)
+    except SyntaxError as error:
+        return f"line {error.lineno or 1}: {error.msg}"
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == "verify"]
+    if not functions:
+        return f"it defines no function `verify({', '.join(PARAMETERS)})`"
+    if len(functions[-1].args.args) != len(PARAMETERS):
+        return f"`verify` takes {', '.join(PARAMETERS)}, in this order"
+    return ""
+
+
+def _read_golden(
+    given: dict[str, Any],
+    place: str,
+    form: Sequence[AnswerField],
+    expected: Mapping[str, Any],
+    frame: Frame | None,
+) -> GoldenVerifier:
+    if frame is not None:
+        raise FormatError(place, "a golden state says what may change: a `frame` beside it has no meaning")
+    if not isinstance(given.get("state"), dict):
+        raise FormatError(f"{place}.state", "missing; it is the golden state, as an export spells it")
+    golden = GoldenVerifier(
+        state=given["state"],
+        equality=given.get("equality", "roles"),
+        volatile=given.get("volatile", ()),
+        checks=field_checks(form, expected),
+    )
+    try:
+        decode_state(golden.state)
+    except StateError as error:
+        raise FormatError(f"{place}.state", str(error)[:500]) from None
+    return golden
+
+
+def _read_script(given: dict[str, Any], place: str, expected: Mapping[str, Any], frame: Frame | None) -> ScriptVerifier:
+    script = ScriptVerifier(
+        source=given.get("source"),
+        assertions=given.get("assertions", ()),
+        expected_answer=dict(expected),
+        frame=frame,
+    )
+    problem = find_script_problem(script.source)
+    if problem:
+        raise FormatError(f"{place}.source", problem)
+    return script
+
+
+def describe_verifier(verifier: Verifier) -> str:
+    """Return what judges a task in a few words: `5 checks`, `a golden state`."""
+    if isinstance(verifier, GoldenVerifier):
+        return "a golden state"
+    if isinstance(verifier, ScriptVerifier):
+        return f"a script of {_count(len(verifier.assertions), 'assertion', 'assertions')}"
+    if verifier.criteria:
+        return _count(len(verifier.criteria), "criterion", "criteria")
+    return _count(len(verifier.checks), "check", "checks")
+
+
+def _count(number: int, one: str, several: str) -> str:
+    return f"{number} {one if number == 1 else several}"

@@ -1,0 +1,59 @@
+"""The verifier of a stored revision, as `synthesis` takes it, and what pages call its parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from synthesis.contracts import (
+    CheckRecord,
+    ChecksVerifier,
+    Criterion,
+    Frame,
+    GoldenVerifier,
+    RubricVerifier,
+    ScriptVerifier,
+    Verifier,
+)
+from synthesis.formats.criteria import asks_judge, criterion_line
+from webapp.scenarios.answers.answer_form import read_form_and_expected
+from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.states import load_state
+
+FRAMED = ("checks", "script")
+"""The kinds of verifiers that a frame may stand beside."""
+
+
+def read_verifier(revision: TaskRevision) -> Verifier:
+    """Return the verifier of a revision, whose golden state is loaded. Raises InputError if that is damaged."""
+    frame = None if revision.frame is None else Frame.model_validate(revision.frame)
+    if revision.verifier_kind == "rubric":
+        _, expected = read_form_and_expected(revision)
+        return RubricVerifier(criteria=read_criteria(revision.criteria), expected_answer=expected)
+    if revision.verifier_kind == "script":
+        _, expected = read_form_and_expected(revision)
+        return ScriptVerifier(**(revision.verifier or {}), expected_answer=expected, frame=frame)
+    rows = list(revision.checks.order_by("position").values_list("label", "source", "mark"))
+    checks = tuple(CheckRecord(label=label, source=source) for label, source, _ in rows)
+    if revision.verifier_kind == "golden" and revision.golden_id is not None:
+        return GoldenVerifier(**(revision.verifier or {}), state=load_state(revision.golden_id), checks=checks)
+    rule: Any = revision.score_rule
+    marks: tuple[Any, ...] = tuple(mark for _, _, mark in rows if mark)
+    known = marks if marks and len(marks) == len(checks) else None
+    return ChecksVerifier(checks=checks, marks=known, rule=rule, frame=frame)
+
+
+def read_criteria(stored: Iterable[Any]) -> tuple[Criterion, ...]:
+    """Return the criteria that a revision holds, none if its verifier is no rubric."""
+    return tuple(Criterion.model_validate(one) for one in stored)
+
+
+def name_criteria(revisions: Iterable[int]) -> dict[int, list[str]]:
+    """Return the lines of the criteria of those among the revisions that a rubric judges."""
+    rows = TaskRevision.objects.filter(pk__in=list(revisions), verifier_kind="rubric").values_list("pk", "criteria")
+    return {pk: [criterion_line(one) for one in read_criteria(criteria)] for pk, criteria in rows}
+
+
+def needs_judge(revision: TaskRevision) -> bool:
+    """Return whether a judge has to decide what an attempt at the revision earns."""
+    return asks_judge(read_criteria(revision.criteria))
