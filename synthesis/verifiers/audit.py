@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from synthesis.contracts import Mark, Reference, State, Verdict
+from synthesis.contracts import Mark, OutsideChange, Reference, State, Verdict
 from synthesis.errors import InputError, ProgramError
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.verifiers import faults as said
@@ -18,6 +18,8 @@ from synthesis.verifiers.call_sequences import (
     ExecutedSequence,
     ReferenceRuns,
     Subject,
+    find_end_key,
+    find_outside,
     run_calls,
     run_reference,
     run_variants,
@@ -25,7 +27,9 @@ from synthesis.verifiers.call_sequences import (
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.check_table import NOT_RUN, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
-from synthesis.verifiers.frame import Key, end_key
+from synthesis.verifiers.frame import Key
+from synthesis.verifiers.golden import state_verdict
+from synthesis.verifiers.golden.golden_states import find_volatile
 from synthesis.verifiers.mutants import ANSWER_KINDS, Mutant, describe
 from synthesis.verifiers.probe_families import ChosenFamily, chosen_variants
 from synthesis.verifiers.score_comparison import JudgedEnd, equal_end_faults, sample, score_faults
@@ -46,7 +50,7 @@ def audit_task(
     Raises InputError (no checks), ProgramError (the program does not start) and InfrastructureError; then nothing is
     known, and nothing must be stored.
     """
-    if not subject.checks:
+    if not subject.checks and subject.golden is None:
         raise InputError("The task has no checks: there is nothing to audit.")
     start = run_calls(sandbox, subject, ())
     if start.state is None:
@@ -64,7 +68,7 @@ def audit_task(
     runs = run_variants(sandbox, subject, start.state, tried, own.first, at_once, check_stop)
     check_stop()
     ends = _judged(sandbox, subject, start.state, own, tried, runs)
-    unsteady = _comparison_faults(sandbox, subject, ends)
+    unsteady = [*_volatile_faults(sandbox, subject, start.state, own), *_comparison_faults(sandbox, subject, ends)]
     report = _report(sandbox, subject, own, chosen, runs, ends)
     faults = (*unsteady, *report.faults)
     steady = not any(fault.kind == "nondeterministic" for fault in faults)
@@ -72,17 +76,18 @@ def audit_task(
 
 
 def _without_reference(sandbox: Sandbox, subject: Subject, start: State, fault: Fault | None = None) -> TaskAudit:
-    (at_start,) = verdict_table(sandbox, subject.checks, start, [(start, "")])
-    begun = _start_end(start, at_start)
+    (at_start,) = _verdicts(sandbox, subject, start, [(start, "", find_outside(subject, start, start))])
+    begun = _start_end(subject, start, at_start)
     marks = _marks([begun])
     nothing = _probe(subject, begun, marks)
     message = "No reference is known, so the verifier was not tried against mutants."
     faults = [fault or Fault(kind="no_reference", message=message)]
-    faults += said.start_faults(subject.labels, nothing, marks, at_start)
-    faults += said.weak_faults(subject.labels, subject.checks)
+    faults += said.goal_faults(subject.golden, begun.outside)
+    faults += said.start_faults(subject.verdict_labels, nothing, marks, at_start)
+    faults += said.weak_faults(subject.verdict_labels, _sources(subject))
     faults += score_faults(sandbox, subject, start, [(begun, range(len(subject.checks)))])
     unseen = None
-    if subject.frame is None:
+    if subject.frame is None and subject.golden is None:
         unseen = unseen_changes(sandbox, subject.checks, start, start, "", "start")
     return TaskAudit(state=state_of(faults), nothing=nothing, marks=marks, unseen=unseen, faults=tuple(faults))
 
@@ -102,7 +107,7 @@ def _report(
     assert subject.reference is not None
     marks = _marks(ends)
     tried = [variant for family in chosen for variant in family.variants]
-    right = end_key(subject.frame, begun.state, first.state)
+    right = find_end_key(subject, begun.state, first.state)
     probes = tuple(
         _mutant_probe(subject, marks, mutant, run, (begun, first), end, right)
         for mutant, run, end in zip(tried, runs, others[OWN_ENDS - 2 :], strict=True)
@@ -110,20 +115,21 @@ def _report(
     nothing = _probe(subject, begun, marks)
     pairs = zip(own.named(), ends[1:OWN_ENDS], strict=True)
     reference, _, other_clock, other_seed = (_own_probe(subject, marks, run, end) for (_, run), end in pairs)
-    faults = said.start_faults(subject.labels, nothing, marks, begun.verdicts)
+    faults = said.goal_faults(subject.golden, begun.outside)
+    faults += said.start_faults(subject.verdict_labels, nothing, marks, begun.verdicts)
     same = own.first.digest == own.second.digest
-    faults += said.reference_faults(subject.labels, reference, marks, first.verdicts, same)
+    faults += said.reference_faults(subject.verdict_labels, reference, marks, first.verdicts, same)
     faults += _family_faults(chosen, probes, solved=full(reference.reward))
-    faults += said.elsewhere_faults(reference, other_clock, other_seed)
+    faults += said.elsewhere_faults(reference, other_clock, other_seed, subject.golden)
     faults += said.frame_faults(subject.frame)
     if not any(map(reads_answer, subject.checks)):
         faults.append(Fault(kind="answer_ignored", message="No check looks at the answer."))
-    faults += said.weak_faults(subject.labels, subject.checks)
+    faults += said.weak_faults(subject.verdict_labels, _sources(subject))
     unseen = None
-    if subject.frame is None:
+    if subject.frame is None and subject.golden is None:
         unseen = unseen_changes(sandbox, subject.checks, begun.state, first.state, first.answer, "reference")
     columns = [end.verdicts for end in ends if end is not None]
-    faults += said.check_faults(subject.labels, columns)
+    faults += said.check_faults(subject.verdict_labels, columns)
     return TaskAudit(
         state=state_of(faults),
         nothing=nothing,
@@ -156,10 +162,11 @@ def _judged(
     assert subject.reference is not None
     ran = [(name, run, subject.reference.answer) for name, run in own.named()]
     ran += [(describe(mutant), run, mutant.reference.answer) for mutant, run in zip(tried, runs, strict=True)]
-    ends = [(start, "")] + [(run.state, answer) for _, run, answer in ran if run.state is not None]
-    at_start, *columns = verdict_table(sandbox, subject.checks, start, ends)
+    ends = [(start, "", find_outside(subject, start, start))]
+    ends += [(run.state, answer, run.outside) for _, run, answer in ran if run.state is not None]
+    at_start, *columns = _verdicts(sandbox, subject, start, ends)
     rest = iter(columns)
-    judged: list[JudgedEnd | None] = [_start_end(start, at_start)]
+    judged: list[JudgedEnd | None] = [_start_end(subject, start, at_start)]
     for name, run, answer in ran:
         if run.state is None:
             judged.append(None)
@@ -168,14 +175,43 @@ def _judged(
     return judged
 
 
-def _start_end(start: State, verdicts: Sequence[Verdict]) -> JudgedEnd:
-    return JudgedEnd("the start", start, state_hash(start), "", verdicts)
+def _start_end(subject: Subject, start: State, verdicts: Sequence[Verdict]) -> JudgedEnd:
+    return JudgedEnd("the start", start, state_hash(start), "", verdicts, find_outside(subject, start, start))
+
+
+def _verdicts(
+    sandbox: Sandbox, subject: Subject, start: State, ends: Sequence[tuple[State, str, Sequence[OutsideChange]]]
+) -> list[list[Verdict]]:
+    """By end, what the checks say; in front of that what a golden state says of its differences."""
+    asked = [(state, answer) for state, answer, _ in ends]
+    table = verdict_table(sandbox, subject.checks, start, asked) if subject.checks else [[] for _ in ends]
+    if subject.golden is None:
+        return table
+    return [[state_verdict(outside), *column] for (_, _, outside), column in zip(ends, table, strict=True)]
+
+
+def _sources(subject: Subject) -> tuple[str, ...]:
+    """By verdict, the source of the check that it is of; empty for a golden state."""
+    return subject.checks if subject.golden is None else ("", *subject.checks)
+
+
+def _volatile_faults(sandbox: Sandbox, subject: Subject, start: State, own: ReferenceRuns) -> list[Fault]:
+    """Volatile places of a golden state that nobody stands for, and that no run explains."""
+    golden = subject.golden
+    if golden is None or golden.equality == "plain" or all(item.by for item in golden.volatile):
+        return []
+    try:
+        found, _ = find_volatile(sandbox, subject, start, own)
+    except InputError:
+        # Its runs cannot be held side by side, so nothing is known to be volatile; what differs is told elsewhere.
+        found = []
+    return said.volatile_faults(golden, found)
 
 
 def _comparison_faults(sandbox: Sandbox, subject: Subject, ends: Sequence[JudgedEnd | None]) -> list[Fault]:
     """Whether equal ends, and ends scored alone, get the same verdicts from the checks."""
     known = [end for end in ends if end is not None]
-    faults = equal_end_faults(subject.labels, known)
+    faults = equal_end_faults(subject.verdict_labels, known)
     variants = [end for end in ends[OWN_ENDS:] if end is not None]
     scored = score_faults(sandbox, subject, known[0].state, sample(subject.checks, known[0], known[1], variants))
     named = {fault.check for fault in faults}
@@ -230,7 +266,7 @@ def _mutant_probe(
     noticed = tuple(at for at, (verdict, other) in rows if verdict.passed != other.passed)
     same = (end.digest, end.answer) == (solved.digest, solved.answer)
     if mutant.kind not in ANSWER_KINDS and mutant.expects == "less" and end.answer == solved.answer and not end.outside:
-        same = same or end_key(subject.frame, begun.state, end.state) == right
+        same = same or find_end_key(subject, begun.state, end.state) == right
     probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
 

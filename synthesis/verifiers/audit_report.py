@@ -34,6 +34,8 @@ FaultKind = Literal[
     "judged_differently",
     "depends_on_clock",
     "depends_on_seed",
+    "volatile_unapproved",
+    "volatile_undeclared",
     "check_raises",
     "check_raises_later",
     "check_never_passes",

@@ -13,6 +13,7 @@ from synthesis.contracts import (
     AnswerField,
     Frame,
     Frozen,
+    GoldenVerifier,
     OutsideChange,
     Program,
     Reference,
@@ -26,12 +27,14 @@ from synthesis.contracts import (
 from synthesis.errors import ProgramEnded
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.runtime.encoding import share_unchanged
-from synthesis.verifiers.frame import outside_changes
+from synthesis.verifiers.frame import Key, end_key, outside_changes
+from synthesis.verifiers.golden.state_comparison import golden_differences
 from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.rubric_evidence import spell_call
 
 AT_ONCE = 4
 """So many episodes are executed at the same time."""
+STATE_LABEL = "The end state is the golden state"
 OTHER_NOW = "2027-06-17T18:30:00+00:00"
 
 
@@ -61,6 +64,16 @@ class Subject(Frozen):
         return tuple(check.label for check in self.verifier.checks)
 
     @property
+    def golden(self) -> GoldenVerifier | None:
+        """The golden state that ends are held against, if that is its kind."""
+        return self.verifier if isinstance(self.verifier, GoldenVerifier) else None
+
+    @property
+    def verdict_labels(self) -> tuple[str, ...]:
+        """What each verdict on an end is about: the end state as a whole for a golden one, then the checks."""
+        return self.labels if self.golden is None else (STATE_LABEL, *self.labels)
+
+    @property
     def rule(self) -> ScoreRule:
         return self.verifier.rule
 
@@ -71,6 +84,21 @@ class Subject(Frozen):
     def with_frame(self, frame: Frame | None) -> Subject:
         """Return the same subject with another frame. Its verifier must be one that has a frame."""
         return self.model_copy(update={"verifier": self.verifier.model_copy(update={"frame": frame})})
+
+
+def find_outside(subject: Subject, start: State, end: State) -> tuple[OutsideChange, ...]:
+    """What of an end is wrong whatever the checks say: changes outside the frame, differences from a golden state."""
+    if subject.golden is not None:
+        return golden_differences(subject.golden, start, end)
+    return outside_changes(subject.frame, start, end)
+
+
+def find_end_key(subject: Subject, start: State, end: State, *, bounded: bool = False) -> Key:
+    """What an end holds, as far as it counts: equal for ends that are the same for the task."""
+    if subject.golden is not None:
+        told = golden_differences(subject.golden, start, end)
+        return frozenset((item.path, item.kind, item.expected, item.found, str(item.count)) for item in told)
+    return end_key(subject.frame, start, end, bounded=bounded)
 
 
 @dataclass(frozen=True)
@@ -132,7 +160,7 @@ def run_calls(
     outside: tuple[OutsideChange, ...] = ()
     if start is not None:
         state = share_unchanged(start, state)
-        outside = outside_changes(subject.frame, start, state)
+        outside = find_outside(subject, start, state)
     return ExecutedSequence(state, digest, tuple(changing), tuple(refused), outside=outside, calls=tuple(spelled))
 
 

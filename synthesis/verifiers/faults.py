@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from synthesis.contracts import Frame, Mark, Verdict
+from synthesis.contracts import Frame, GoldenVerifier, Mark, OutsideChange, Verdict, Volatile
 from synthesis.formats.spoken_facts import WEAK, is_fact_check
 from synthesis.verifiers.audit_report import Fault, FaultKind, MutantProbe, ProbedState, full
 from synthesis.verifiers.frame import is_unpinned
@@ -34,6 +34,17 @@ def start_faults(labels: Labels, nothing: ProbedState, marks: Sequence[Mark], ve
     return faults
 
 
+def goal_faults(golden: GoldenVerifier | None, at_start: Sequence[OutsideChange]) -> list[Fault]:
+    """A golden state that is the state at the start, without an answer that would be asked for."""
+    if golden is None or golden.checks or at_start:
+        return []
+    message = (
+        "The golden state is the state at the start, and no answer is asked for: doing nothing is all there is to "
+    )
+    message += "do. Give the task an answer form, or another kind of verifier."
+    return [Fault(kind="no_goal", message=message)]
+
+
 def reference_faults(
     labels: Labels, reference: ProbedState, marks: Sequence[Mark], solved: Column, same: bool
 ) -> list[Fault]:
@@ -54,15 +65,43 @@ def reference_faults(
     return faults
 
 
-def elsewhere_faults(reference: ProbedState, clock: ProbedState, seed: ProbedState) -> list[Fault]:
-    """Rewards that hang on the moment or on the seed. Only noted: episodes fix both."""
+def elsewhere_faults(
+    reference: ProbedState, clock: ProbedState, seed: ProbedState, golden: GoldenVerifier | None = None
+) -> list[Fault]:
+    """Rewards that hang on the moment or on the seed. Only noted: episodes fix both. Of a golden state that is compared
+    by roles it is a fault, which names what was not declared."""
     faults = []
+    if golden is not None and golden.equality == "roles" and full(reference.reward):
+        runs = {"at another moment": clock, "with another seed": seed}
+        places = {name: [change.path for change in probe.outside] for name, probe in runs.items() if probe.outside}
+        for name, paths in places.items():
+            more = f" and {len(paths) - MOST_NAMED:,} more" if len(paths) > MOST_NAMED else ""
+            message = f"Executed {name}, the reference leaves something else in {', '.join(paths[:MOST_NAMED])}{more}. "
+            message += "Declare it volatile with its role, or make the golden state anew."
+            faults.append(Fault(kind="volatile_undeclared", message=message))
+        if places:
+            return faults
     if clock.reward != reference.reward:
         message = f"Started at another moment, the reference earns {_earned(clock)}. {clock.note}".strip()
         faults.append(Fault(kind="depends_on_clock", message=message))
     if seed.reward != reference.reward:
         message = f"With another seed (other random ids), the reference earns {_earned(seed)}. {seed.note}".strip()
         faults.append(Fault(kind="depends_on_seed", message=message))
+    return faults
+
+
+def volatile_faults(golden: GoldenVerifier, found: Iterable[Volatile]) -> list[Fault]:
+    """Volatile places for which nothing speaks: no run of the reference differs there, or it is on what existed at the
+    start, and no person stands for it."""
+    known = {(item.path, item.role) for item in found}
+    faults = []
+    for item in golden.volatile:
+        if not item.by and (item.path, item.role) not in known:
+            message = (
+                f"{item.path} is volatile ({item.role}), but nothing that the program does by itself explains it: "
+            )
+            message += "whatever stands there is right. Take it out, or have a person say why in its name (`by`)."
+            faults.append(Fault(kind="volatile_unapproved", message=message))
     return faults
 
 

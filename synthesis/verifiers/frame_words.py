@@ -53,7 +53,8 @@ def outside_line(change: OutsideChange) -> str:
     if change.kind == "reordered":
         return f"the order of {_place([*above, last])}"
     what = "1 record" if change.count == 1 else f"{change.count:,} records"
-    return f"{what} {change.kind} {'to' if change.kind == 'added' else 'from'} {_place([*above, last])}"
+    words = {"added": "added to", "removed": "removed from", "missing": "missing from"}[change.kind]
+    return f"{what} {words} {_place([*above, last])}"
 
 
 def _field_place(above: list[str], last: str) -> str:

@@ -50,7 +50,7 @@ def reference_frame(sandbox: Sandbox, subject: Subject) -> Frame:
                     after = episode.state()
                     counting |= _counters(state_changes(before, after))
                     before = after
-            end, tries = before, _Tries(episode, subject.reference, before)
+            end, tries = before, TrialCalls(episode, subject.reference, before)
             more += tries.look(subject.program.tools)
             counting |= tries.add(subject.program.tools)
             more += _volatile_beside(sandbox, subject, start, tries)
@@ -75,7 +75,7 @@ def _volatile(sandbox: Sandbox, subject: Subject, start: State, end: State) -> I
         yield from _different(own, others)
 
 
-def _volatile_beside(sandbox: Sandbox, subject: Subject, start: State, tries: _Tries) -> Iterator[Allowance]:
+def _volatile_beside(sandbox: Sandbox, subject: Subject, start: State, tries: TrialCalls) -> Iterator[Allowance]:
     """Fields of the state itself that other calls leave otherwise: when something was last changed, say."""
     own = [change for change in state_changes(start, tries.state) if len(change.keys) == 1]
     for others in _changes_elsewhere(sandbox, subject, tries.made):
@@ -132,7 +132,7 @@ def _counters(changes: Sequence[StateChange]) -> dict[str, Allowance]:
     return {path: Allowance(path=path, reason=COUNTER) for path in paths}
 
 
-class _Tries:
+class TrialCalls:
     """Calls behind the reference, which show what happens whatever a way does."""
 
     def __init__(self, episode: Episode, reference: Reference, end: State) -> None:

@@ -59,15 +59,18 @@ def score_faults(
         return sandbox.evaluate_ends(start, asked)
 
     faults: dict[int, Fault] = {}
+    labels = subject.verdict_labels
     for (end, checks), alone in zip(ends, scored(ends), strict=True):
-        audited = [end.verdicts[index] for index in checks]
-        new = [place for place in _differing(audited, alone) if checks[place] not in faults]
+        # The verdict on a golden state stands before those of the checks.
+        before = len(end.verdicts) - len(subject.checks)
+        audited = [end.verdicts[before + index] for index in checks]
+        new = [place for place in _differing(audited, alone) if before + checks[place] not in faults]
         if not new:
             continue
         changing = set(_differing(alone, next(scored([(end, checks)]))))
         for place in new:
-            index = checks[place]
-            said = label(subject.labels, index), end.name, _word(audited[place]), _word(alone[place])
+            index = before + checks[place]
+            said = label(labels, index), end.name, _word(audited[place]), _word(alone[place])
             faults[index] = _unsteady(index, *said) if place in changing else _judged_differently(index, *said)
     return [faults[index] for index in sorted(faults)]
 

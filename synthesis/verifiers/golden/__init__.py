@@ -1,13 +1,13 @@
-"""Golden states."""
+"""Golden states (AutoForge, Eq. 1): made of a task's reference, compared with end states, and scored.
 
-from collections.abc import Sequence
+`state_comparison.py`: whether an end equals the golden state. With the equality `roles` both are first brought into a
+normal form (`normal_form.py`: volatile places by their role), then the ids of added records are matched by one
+bijection (`id_bijection.py`) and renamed; what still differs is a difference. `golden_states.py` makes a golden state
+by executing the reference, and `volatile_places.py` finds in which places its ends differ. `golden_scores.py`: rewards
+and the hash of a verifier.
+"""
 
-from synthesis.contracts import GoldenVerifier, OutsideChange, Reward, State, Verdict
+from synthesis.verifiers.golden.golden_scores import golden_hash, reward_golden, score_golden, state_verdict
+from synthesis.verifiers.golden.state_comparison import golden_differences
 
-
-def golden_hash(golden: GoldenVerifier) -> str:
-    return "0" * 64
-
-
-def reward_golden(golden: GoldenVerifier, verdicts: Sequence[Verdict], start: State, end: State) -> Reward:
-    raise NotImplementedError
+__all__ = ["golden_differences", "golden_hash", "reward_golden", "score_golden", "state_verdict"]

@@ -16,8 +16,8 @@ from synthesis.contracts import Reference, ReferenceCall, State, is_refusal
 from synthesis.errors import ProgramEnded
 from synthesis.runtime import Episode, Sandbox, same_encoded
 from synthesis.runtime.encoding import share_unchanged
-from synthesis.verifiers.call_sequences import ExecutedSequence, Subject
-from synthesis.verifiers.frame import Key, end_key, outside_changes
+from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, find_end_key, find_outside
+from synthesis.verifiers.frame import Key
 from synthesis.verifiers.mutants import Mutant, call_words
 from synthesis.verifiers.plausible_arguments import KnownValues, known_values, plausible_arguments
 from synthesis.verifiers.state_changes import state_changes
@@ -135,7 +135,7 @@ class _Search:
             episode.call(call.tool, dict(call.arguments))
         state = share_unchanged(self.start, episode.state())
         calls = (*before, *added, *behind)
-        if outside_changes(self.subject.frame, self.start, state):
+        if find_outside(self.subject, self.start, state):
             if not behind:
                 self._undo(episode, calls, added[-1], name)
             return False
@@ -198,7 +198,7 @@ class _Search:
         return known
 
     def _key(self, state: State) -> Key:
-        return end_key(self.subject.frame, self.start, state, bounded=True)
+        return find_end_key(self.subject, self.start, state, bounded=True)
 
     def _mutant(
         self,

@@ -44,6 +44,8 @@ FAULTS: dict[str, str] = {
     "judged_differently": "A check tells the audit from a score",
     "depends_on_clock": "The reward depends on the clock",
     "depends_on_seed": "The reward depends on the seed",
+    "volatile_unapproved": "Nobody says why a place is volatile",
+    "volatile_undeclared": "A place that differs from run to run is not volatile",
     "check_raises": "A check raises",
     "check_raises_later": "A check raises on a mutant",
     "check_never_passes": "A check never passes",

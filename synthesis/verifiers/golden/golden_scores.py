@@ -1,0 +1,62 @@
+"""The reward of an end state by a golden one, and the hash of a golden verifier."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+
+from synthesis.contracts import OutsideChange, Reward, State, Verdict
+from synthesis.contracts.verifier_kinds import GoldenVerifier
+from synthesis.errors import InputError
+from synthesis.runtime import state_hash
+from synthesis.verifiers.checks import Evaluator, reward_of
+from synthesis.verifiers.frame_words import outside_line
+from synthesis.verifiers.golden.state_comparison import golden_differences
+
+MOST_SAID = 3
+"""So many differences are named in a verdict's reason."""
+
+
+def state_verdict(differences: Sequence[OutsideChange]) -> Verdict:
+    """The verdict on an end state, with the first differences in words."""
+    lines = [outside_line(change) for change in differences[:MOST_SAID]]
+    more = ["and more"] if len(differences) > MOST_SAID else []
+    reason = f"It differs from the golden state: {'; '.join([*lines, *more])}." if lines else ""
+    return Verdict(passed=not differences, reason=reason)
+
+
+def reward_golden(golden: GoldenVerifier, verdicts: Sequence[Verdict], start: State, end: State) -> Reward:
+    """Return what an end earns: 1 if it equals the golden state and all checks hold, whose verdicts these are, else 0.
+    The first of the reward's verdicts is that on the state. Raises InputError: a verdict is missing."""
+    if len(verdicts) != len(golden.checks):
+        raise InputError("A golden state needs one verdict for each check of the answer form.")
+    differences = golden_differences(golden, start, end)
+    return reward_of([state_verdict(differences), *verdicts], "golden", outside=differences)
+
+
+def score_golden(
+    sandbox: Evaluator, golden: GoldenVerifier, start: State, end: State, answer: str | None = ""
+) -> Reward:
+    """Return what an end earns, its checks evaluated. Raises StateError and InfrastructureError."""
+    sources = [check.source for check in golden.checks]
+    checked = sandbox.evaluate_checks(sources, start, end, answer=answer) if sources else []
+    return reward_golden(golden, checked, start, end)
+
+
+def golden_hash(golden: GoldenVerifier) -> str:
+    """SHA-256, in hex, of what of a golden verifier decides rewards: without names, labels and reasons."""
+    text = json.dumps(
+        {
+            "kind": "golden",
+            "state": state_hash(golden.state),
+            "equality": golden.equality,
+            "volatile": sorted({(item.path, item.role) for item in golden.volatile}),
+            "checks": [check.source for check in golden.checks],
+        },
+        sort_keys=True,
+    )
+    return hashlib.sha256(text.encode("ascii")).hexdigest()
+
+
+__all__ = ["golden_hash", "reward_golden", "score_golden", "state_verdict"]

@@ -1,0 +1,161 @@
+"""Matches the ids of records that two runs added, by one bijection, so that one's state can be told in the other's ids.
+
+Records are told apart by what they hold and by what refers to them, over and over, until nothing more follows. Of those
+that are still alike one pair is matched at a time, and what follows from it looked at again. Whatever is matched, the
+comparison of the renamed states decides: a bad match can refuse an end, and never lets a wrong one pass.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.contracts import State
+from synthesis.runtime import canonical_json
+from synthesis.verifiers.frames.framed_end import MOST_COMPARED
+from synthesis.verifiers.frames.pinned_values import Names
+from synthesis.verifiers.golden.normal_form import TOKEN, NewId, NormalState, renamed
+from synthesis.verifiers.state_changes import mapping_of, path_of, state_changes
+
+MOST_ROUNDS = 12
+MOST_ALIKE = 60
+"""So many pairs of records that are alike are matched one at a time, the rest in their order."""
+SELF = f"{TOKEN}self"
+_WORD = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
+Colors = Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class _Holder:
+    """A changed place, or an added record, with the new ids that it holds."""
+
+    label: str
+    value: Any
+    ids: tuple[str, ...]
+
+
+class _Side:
+    """The added records of one state, and all that refers to them."""
+
+    def __init__(self, start: State, normal: NormalState) -> None:
+        self.ids = {new.name: new for new in normal.ids}
+        self.records: dict[str, Any] = {}
+        self._tails = normal.tails
+        self._holders = [holder for holder in self._held(start, normal.state) if holder.ids]
+        self._by_id: dict[str, list[_Holder]] = {name: [] for name in self.ids}
+        for holder in self._holders:
+            for name in holder.ids:
+                self._by_id[name].append(holder)
+
+    def _held(self, start: State, state: State) -> Iterator[_Holder]:
+        for change in state_changes(start, state):
+            path = path_of(change.keys)
+            if change.kind == "changed":
+                yield _Holder(path, change.new, self._within(change.new))
+            elif change.kind == "added":
+                for key, item in change.items:
+                    self.records.setdefault(key, item)
+                    yield _Holder(f"{path}/+", {key: item}, self._within({key: item}))
+
+    def _within(self, value: Any) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for text in _texts(value) for name in self._names_in(text)))
+
+    def _names_in(self, text: str) -> Iterator[str]:
+        if text in self.ids:
+            yield text
+        else:
+            yield from (word for word in _WORD.findall(text) if word in self.ids)
+
+    def first_colors(self) -> dict[str, str]:
+        """What ids are before anything is looked at: their collection, and what they are made of."""
+        return {name: f"{TOKEN}{new.place}{canonical_json(new.embedded)}" for name, new in self.ids.items()}
+
+    def refined(self, colors: Colors) -> dict[str, str]:
+        """Colors that also say what holds the ids, told in the colors so far."""
+        made = {}
+        for name, color in colors.items():
+            names = Names({**colors, name: SELF})
+            texts = sorted(
+                holder.label + canonical_json(renamed(holder.value, names, self._tails)) for holder in self._by_id[name]
+            )
+            made[name] = TOKEN + hashlib.blake2b("\n".join([color, *texts]).encode(), digest_size=12).hexdigest()
+        return made
+
+
+def match_ids(start: State, golden: NormalState, end: NormalState) -> dict[str, str]:
+    """By id of a record that the end added, that of the one in the golden state which it stands for.
+
+    Records that have no equal are matched with the most similar of their collection, so that differences are few.
+    """
+    if not golden.ids or not end.ids:
+        return {}
+    right, own = _Side(start, golden), _Side(start, end)
+    matched = _match_equal(right, own)
+    return matched | _match_similar(right, own, matched)
+
+
+def _match_equal(right: _Side, own: _Side) -> dict[str, str]:
+    colors = right.first_colors(), own.first_colors()
+    for turn in range(MOST_ALIKE + 1):
+        colors = _stable(right, own, *colors)
+        groups = [(theirs, mine) for theirs, mine in _groups(*colors) if theirs and mine]
+        alike = next(((theirs, mine) for theirs, mine in groups if len(theirs) > 1 or len(mine) > 1), None)
+        if alike is None or turn == MOST_ALIKE:
+            break
+        (first, *_), (other, *_) = alike
+        colors[0][first] = colors[1][other] = f"{TOKEN}pair{turn}"
+    return {mine: theirs for group in groups for theirs, mine in zip(*group, strict=False)}
+
+
+def _stable(right: _Side, own: _Side, theirs: dict[str, str], mine: dict[str, str]) -> tuple[dict[str, str], ...]:
+    for _ in range(MOST_ROUNDS):
+        count = len(set(theirs.values())), len(set(mine.values()))
+        theirs, mine = right.refined(theirs), own.refined(mine)
+        if (len(set(theirs.values())), len(set(mine.values()))) == count:
+            break
+    return theirs, mine
+
+
+def _groups(theirs: Colors, mine: Colors) -> Iterator[tuple[list[str], list[str]]]:
+    for color in dict.fromkeys(theirs.values()):
+        yield [name for name in theirs if theirs[name] == color], [name for name in mine if mine[name] == color]
+
+
+def _match_similar(right: _Side, own: _Side, matched: Mapping[str, str]) -> dict[str, str]:
+    taken = set(matched.values())
+    left = [new for name, new in right.ids.items() if name not in taken]
+    others = [new for name, new in own.ids.items() if name not in matched]
+    names = Names({**matched, **{new.name: SELF for new in (*left, *others)}})
+    found: dict[str, str] = {}
+    for new in left[:MOST_COMPARED]:
+        fitting = [other for other in others if _may_match(new, other) and other.name not in found][:MOST_COMPARED]
+        if fitting:
+            best = min(fitting, key=lambda other: _differing(right, own, new, other, names))
+            found[best.name] = new.name
+    return found
+
+
+def _may_match(one: NewId, other: NewId) -> bool:
+    return (one.place, one.embedded) == (other.place, other.embedded)
+
+
+def _differing(right: _Side, own: _Side, one: NewId, other: NewId, names: Names) -> int:
+    """How many fields of two added records differ."""
+    theirs, mine = (mapping_of(side.records.get(new.name)) or {} for side, new in ((right, one), (own, other)))
+    texts = [{key: canonical_json(renamed(item, names, {})) for key, item in side.items()} for side in (theirs, mine)]
+    return sum(texts[0].get(key) != texts[1].get(key) for key in {**theirs, **mine})
+
+
+def _texts(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield key
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)

@@ -1,0 +1,176 @@
+"""The places in which two runs of the same calls end differently, found by holding the ends side by side.
+
+New records are paired by what they have in common, then by their order: the same calls add in the same order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from synthesis.contracts import State
+from synthesis.runtime import canonical_json, same_encoded
+from synthesis.verifiers.frames.framed_end import MOST_COMPARED
+from synthesis.verifiers.frames.pinned_values import NO_NAMES, Names
+from synthesis.verifiers.golden.normal_form import NEW, is_weak
+from synthesis.verifiers.state_changes import by_id, holds_records, id_field, items_of, mapping_of, path_of
+
+Entries = list[tuple[str, Any]]
+
+
+@dataclass(frozen=True)
+class DifferingPlace:
+    """A place of two ends of the same calls. `id`: the key of an added record, `reference`: a number or short text that
+    names one, `shape`: what stands there cannot be held side by side."""
+
+    path: str
+    kind: Literal["value", "id", "reference", "shape"]
+    own: Any = None
+    other: Any = None
+
+    @property
+    def is_new(self) -> bool:
+        """Whether it belongs to something that was added."""
+        return "+" in self.path.split("/")
+
+
+def differing_places(start: State, own: State, other: State) -> list[DifferingPlace]:
+    """All places in which two ends differ, references to added records left out. States are encoded."""
+    ids = [place for place in _Pairing().places(start, own, other) if place.kind == "id"]
+    pairs = {place.own: place.other for place in ids}
+    return [*_Pairing(pairs).places(start, own, other)]
+
+
+class _Pairing:
+    """Two ends held side by side. `pairs` are ids of added records in the one and in the other."""
+
+    def __init__(self, pairs: Mapping[str, str] | None = None) -> None:
+        self._pairs = dict(pairs or {})
+        named = {own: f"~{place}" for place, own in enumerate(self._pairs)}
+        others = {other: named[own] for own, other in self._pairs.items()}
+        self._names = (Names(named), Names(others)) if pairs else (NO_NAMES, NO_NAMES)
+
+    def places(self, start: State, own: State, other: State) -> Iterator[DifferingPlace]:
+        for key in dict.fromkeys([*own, *other]):
+            path = path_of((key,))
+            if key not in own or key not in other:
+                yield DifferingPlace(path, "shape")
+            else:
+                yield from self._differing(start.get(key, NEW), own[key], other[key], path)
+
+    def _differing(self, old: Any, own: Any, other: Any, path: str) -> Iterator[DifferingPlace]:
+        if same_encoded(own, other):
+            return
+        fields, others = mapping_of(own), mapping_of(other)
+        if fields is not None and others is not None:
+            before = (mapping_of(old) if old is not NEW else None) or {}
+            if holds_records(before, fields):
+                yield from self._records(before, fields, others, path)
+            else:
+                yield from self._fields(before, fields, others, path)
+            return
+        items, twins = items_of(own), items_of(other)
+        if items is not None and twins is not None:
+            yield from self._lists((items_of(old) if old is not NEW else None) or [], items, twins, path)
+        elif not self._same(own, other):
+            is_id = isinstance(own, str | int) and self._pairs.get(str(own)) == str(other) and is_weak(str(own))
+            yield DifferingPlace(path, "reference" if is_id else "value", own, other)
+
+    def _same(self, own: Any, other: Any) -> bool:
+        names, others = self._names
+        return isinstance(own, str) and isinstance(other, str) and names.rename(own) == others.rename(other)
+
+    def _fields(
+        self, before: dict[str, Any], fields: dict[str, Any], others: dict[str, Any], path: str
+    ) -> Iterator[DifferingPlace]:
+        names, twins = self._names
+        spelled = {twins.rename(key): item for key, item in others.items()}
+        if {names.rename(key) for key in fields} != spelled.keys():
+            yield DifferingPlace(path, "shape")
+            return
+        for key, item in fields.items():
+            yield from self._differing(before.get(key, NEW), item, spelled[names.rename(key)], path + path_of((key,)))
+
+    def _records(
+        self, before: dict[str, Any], fields: dict[str, Any], others: dict[str, Any], path: str
+    ) -> Iterator[DifferingPlace]:
+        if {key for key in fields if key in before} != {key for key in others if key in before}:
+            yield DifferingPlace(path, "shape")
+        for key in fields.keys() & others.keys() & before.keys():
+            yield from self._differing(before[key], fields[key], others[key], path + path_of((key,)))
+        yield from self._added(
+            [(key, item) for key, item in fields.items() if key not in before],
+            [(key, item) for key, item in others.items() if key not in before],
+            path,
+        )
+
+    def _lists(self, old: list[Any], items: list[Any], twins: list[Any], path: str) -> Iterator[DifferingPlace]:
+        name = id_field(old) if old else id_field(items)
+        if name:
+            yield from self._records(by_id(old, name), by_id(items, name), by_id(twins, name), path)
+            return
+        if len(items) != len(twins):
+            yield DifferingPlace(path, "shape")
+            return
+        new, others = _new_entries(old, items), _new_entries(old, twins)
+        yield from self._added([("", item) for item in new], [("", item) for item in others], path)
+
+    def _added(self, own: Entries, others: Entries, path: str) -> Iterator[DifferingPlace]:
+        if len(own) != len(others):
+            yield DifferingPlace(path, "shape")
+            return
+        for (key, item), (other, twin) in self._paired(own, others, path):
+            if key != other:
+                yield DifferingPlace(f"{path}/+", "id", key, other)
+            yield from self._differing(NEW, item, twin, f"{path}/+")
+
+    def _paired(self, own: Entries, others: Entries, path: str) -> Iterator[tuple[tuple[str, Any], tuple[str, Any]]]:
+        """Records with those of the other end that differ least from them."""
+        if not (1 < len(own) <= MOST_COMPARED):
+            yield from zip(own, others, strict=True)
+            return
+        left = list(others)
+        for key, item in own:
+            costs = [sum(1 for _ in self._differing(NEW, item, twin, path)) for _, twin in left]
+            yield (key, item), left.pop(costs.index(min(costs)))
+
+
+def _new_entries(old: Sequence[Any], items: Sequence[Any]) -> list[Any]:
+    left = Counter(map(canonical_json, old))
+    new = []
+    for item in items:
+        text = canonical_json(item)
+        if left[text] <= 0:
+            new.append(item)
+        left[text] -= 1
+    return new
+
+
+def reference_places(start: State, end: State, keys: set[str]) -> list[str]:
+    """The places of an end in which a field that names records, by its name, holds one of these keys."""
+    return list(dict.fromkeys(_references(start, end, "", keys, named=False)))
+
+
+def _references(old: Any, value: Any, path: str, keys: set[str], *, named: bool) -> Iterator[str]:
+    if old is not NEW and same_encoded(old, value):
+        return
+    fields, items = mapping_of(value), items_of(value)
+    if fields is not None:
+        before = (mapping_of(old) if old is not NEW else None) or {}
+        collection = path != "" and holds_records(before, fields)
+        for key, item in fields.items():
+            part = "/+" if collection and key not in before else path_of((key,))
+            is_named = key in ("id", "ids") or key.endswith(("_id", "_ids"))
+            yield from _references(before.get(key, NEW), item, path + part, keys, named=is_named)
+    elif items is not None:
+        others = (items_of(old) if old is not NEW else None) or []
+        name = id_field(others) if others else id_field(items)
+        before = by_id(others, name) if name else {}
+        pairs = by_id(items, name).items() if name else (("", item) for item in _new_entries(others, items))
+        for key, item in pairs:
+            part = path_of((key,)) if name and key in before else "/+"
+            yield from _references(before.get(key, NEW), item, path + part, keys, named=named)
+    elif named and isinstance(value, str | int) and not isinstance(value, bool) and str(value) in keys:
+        yield path

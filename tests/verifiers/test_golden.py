@@ -1,0 +1,194 @@
+"""Ends held against golden states: small states by hand, and what a hostile or a careless agent might leave."""
+
+from __future__ import annotations
+
+import copy
+import random
+from typing import Any
+
+import pytest
+
+from synthesis.contracts import Verdict
+from synthesis.contracts.verifier_kinds import CheckRecord, GoldenVerifier, Volatile
+from synthesis.runtime import encode_state
+from synthesis.verifiers.golden.golden_scores import golden_hash, score_golden
+from synthesis.verifiers.golden.state_comparison import golden_differences
+
+START: dict[str, Any] = {
+    "orders": {"O-1": {"id": "O-1", "item": "soap", "count": 1, "at": "2026-06-01T08:00:00"}},
+    "payments": {},
+    "tickets": [{"id": 1, "text": "leak"}, {"id": 2, "text": "noise"}],
+    "lines": [],
+    "log": ["opened"],
+    "tags": {"red", "blue"},
+    "next_order": 2,
+    "status": "open",
+}
+VOLATILE = (
+    ("/orders/+", "id"),
+    ("/orders/+/at", "timestamp"),
+    ("/payments/+", "id"),
+    ("/payments/+/code", "token"),
+    ("/tickets/+", "id"),
+    ("/lines/+/ticket_id", "id"),
+    ("/next_order", "counter"),
+)
+
+
+def order(name: str, item: str = "tea", at: Any = "2026-06-02T10:00:00", **more: Any) -> dict[str, Any]:
+    return {name: {"id": name, "item": item, "count": 3, "at": at, **more}}
+
+
+def payment(name: str, order: str, code: Any = "x7Qa", **more: Any) -> dict[str, Any]:
+    return {name: {"id": name, "order_id": order, "code": code, **more}}
+
+
+def state(**changes: Any) -> dict[str, Any]:
+    """The start with other attributes; records of `orders` and `payments` are added."""
+    made = copy.deepcopy(START)
+    for name, value in changes.items():
+        made[name] = made[name] | value if name in ("orders", "payments") else value
+    return made
+
+
+def golden(volatile: Any = VOLATILE, equality: Any = "roles", **changes: Any) -> GoldenVerifier:
+    places = tuple(Volatile(path=path, role=role) for path, role in volatile)
+    return GoldenVerifier(state=encode_state(state(**changes)), volatile=places, equality=equality)
+
+
+def differences(right: GoldenVerifier, end: dict[str, Any]) -> list[tuple[str, str]]:
+    found = golden_differences(right, encode_state(START), encode_state(end))
+    return [(change.path, change.kind) for change in found]
+
+
+TWO = {"orders": order("O-2") | order("O-3", "milk"), "next_order": 4}
+ALIKE = order("O-2") | order("O-3")
+PAID_BOTH = {"orders": ALIKE, "payments": payment("P-1", "O-2") | payment("P-2", "O-3")}
+TICKETS = [*START["tickets"], {"id": 3, "text": "3"}]
+LINES = {"tickets": TICKETS, "lines": [{"ticket_id": 3, "count": 3}]}
+EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "itself": (TWO, TWO),
+    "other ids": (TWO, {"orders": order("O-7") | order("O-5", "milk"), "next_order": 8}),
+    "the ids of the other record": (TWO, {"orders": order("O-3") | order("O-2", "milk"), "next_order": 4}),
+    "another moment": (TWO, TWO | {"orders": order("O-2", at="2027-01-01T00:00:00.5") | order("O-3", "milk")}),
+    "references renamed": (
+        {"orders": order("O-2"), "payments": payment("P-1", "O-2", note="for O-2")},
+        {"orders": order("O-9"), "payments": payment("P-4", "O-9", "zz", note="for O-9")},
+    ),
+    "records that are alike": (
+        PAID_BOTH,
+        {"orders": order("O-5") | order("O-4"), "payments": payment("P-8", "O-4") | payment("P-9", "O-5")},
+    ),
+    "numbers as ids": (
+        LINES,
+        {"tickets": [*START["tickets"], {"id": 4, "text": "3"}], "lines": [{"ticket_id": 4, "count": 3}]},
+    ),
+    "records by id in another order": (
+        {"tickets": [*TICKETS, {"id": 4, "text": "b"}]},
+        {"tickets": [*START["tickets"], {"id": 5, "text": "b"}, {"id": 8, "text": "3"}]},
+    ),
+    "a set": ({"tags": {"red", "green"}}, {"tags": {"green", "red"}}),
+}
+
+
+@pytest.mark.parametrize("name", EQUAL)
+def test_ends_that_differ_in_volatile_places_alone_are_equal(name: str) -> None:
+    right, end = EQUAL[name]
+    assert differences(golden(**right), state(**end)) == []
+    assert differences(golden(**end), state(**right)) == []
+
+
+UNEQUAL: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]] = {
+    "nothing done": (TWO, {}, [("/orders", "missing")]),
+    "one left out": (TWO, {"orders": order("O-2"), "next_order": 3}, [("/orders", "missing")]),
+    "one too many": (TWO, TWO | {"orders": ALIKE | order("O-4", "milk")}, [("/orders", "added")]),
+    "the same once more": (TWO, TWO | {"orders": TWO["orders"] | order("O-4")}, [("/orders", "added")]),
+    "another value": (TWO, TWO | {"orders": order("O-2", "tee") | order("O-3", "milk")}, [("/orders/+/item", "value")]),
+    "a field more": (TWO, TWO | {"orders": order("O-2", by=1) | order("O-3", "milk")}, [("/orders/+/by", "value")]),
+    "no moment": (TWO, TWO | {"orders": order("O-2", at="") | order("O-3", "milk")}, [("/orders/+/at", "value")]),
+    "another kind of moment": (
+        TWO,
+        TWO | {"orders": order("O-2", at="2026-06-02") | order("O-3", "milk")},
+        [("/orders/+/at", "value")],
+    ),
+    "a text as a moment": (
+        TWO,
+        TWO | {"orders": order("O-2", at="cancelled") | order("O-3", "milk")},
+        [("/orders/+/at", "value")],
+    ),
+    "no token": (
+        {"payments": payment("P-1", "O-1")},
+        {"payments": payment("P-1", "O-1", None)},
+        [("/payments/+/code", "value")],
+    ),
+    "a counter that is a text": (TWO, TWO | {"next_order": "4"}, [("/next_order", "value")]),
+    "a counter that is true": (TWO, TWO | {"next_order": True}, [("/next_order", "value")]),
+    "a moment of an old record": (
+        TWO,
+        TWO | {"orders": TWO["orders"] | order("O-1", "soap", "2027-06-01T08:00:00", count=1)},
+        [("/orders/O-1/at", "value")],
+    ),
+    "an old record removed": (TWO, {"orders": TWO["orders"], "gone": 1}, [("/orders", "removed")]),
+    "paid for an old record": (
+        {"orders": order("O-2"), "payments": payment("P-1", "O-2")},
+        {"orders": order("O-2"), "payments": payment("P-1", "O-1")},
+        [("/payments/+/order_id", "value")],
+    ),
+    "a reference to nothing": (
+        {"orders": order("O-2"), "payments": payment("P-1", "O-2")},
+        {"orders": order("O-3"), "payments": payment("P-1", "O-2")},
+        [("/payments/+/order_id", "value")],
+    ),
+    "one of two that are alike paid twice": (
+        PAID_BOTH,
+        {"orders": ALIKE, "payments": payment("P-1", "O-2") | payment("P-2", "O-2")},
+        [("/payments/+/order_id", "value")],
+    ),
+    "the wrong one of two": (
+        TWO | {"payments": payment("P-1", "O-2")},
+        TWO | {"payments": payment("P-1", "O-3")},
+        [("/payments/+/order_id", "value")],
+    ),
+    "a number that happens to be the id": (
+        LINES,
+        {"tickets": [*START["tickets"], {"id": 4, "text": "3"}], "lines": [{"ticket_id": 4, "count": 4}]},
+        [("/lines/+/count", "value")],
+    ),
+    "a text that happens to be the id": (
+        {"tickets": TICKETS},
+        {"tickets": [*START["tickets"], {"id": 4, "text": "4"}]},
+        [("/tickets/+/text", "value")],
+    ),
+    "the name of an old record in the place of an id": (
+        {"orders": order("O-2")},
+        {"orders": {"O-2": order("O-1")["O-1"]}},
+        [("/orders/+/id", "value")],
+    ),
+    "entries in another order": ({"log": ["opened", "a", "b"]}, {"log": ["opened", "b", "a"]}, [("/log", "reordered")]),
+    "an entry twice": ({"log": ["opened", "a"]}, {"log": ["opened", "a", "a"]}, [("/log", "added")]),
+    "old records in another order": (
+        {"status": "done"},
+        {"status": "done", "tickets": START["tickets"][::-1]},
+        [("/tickets", "reordered")],
+    ),
+    "a list instead of a set": ({"status": "done"}, {"status": "done", "tags": ["blue", "red"]}, [("/tags", "value")]),
+    "a key that is a number": (
+        {"lines": {1: 5}},
+        {"lines": {"1": 5}},
+        [("/lines", "value")],
+    ),
+    "an attribute more": ({"status": "done"}, {"status": "done", "extra": 1}, [("/extra", "value")]),
+}
+
+
+@pytest.mark.parametrize("name", UNEQUAL)
+def test_whatever_else_differs_is_said(name: str) -> None:
+    right, end, expected = UNEQUAL[name]
+    made = state(**{key: value for key, value in end.items() if key not in ("extra", "gone")})
+    made |= {"extra": 1} if "extra" in end else {}
+    if "gone" in end:
+        del made["orders"]["O-1"]
+    found = differences(golden(**right), made)
+    if name == "an old record removed":
+        found = [one for one in found if one[0] == "/orders"]
+    assert found == expected
