@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import random
 from typing import Any
 
 import pytest
 
-from synthesis.contracts import Verdict
-from synthesis.contracts.verifier_kinds import CheckRecord, GoldenVerifier, Volatile
+from synthesis.contracts.verifier_kinds import GoldenVerifier, Volatile
 from synthesis.runtime import encode_state
-from synthesis.verifiers.golden.golden_scores import golden_hash, score_golden
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
 START: dict[str, Any] = {

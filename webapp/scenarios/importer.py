@@ -31,7 +31,7 @@ from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, decode_state, encode_state
 from synthesis.verifiers.checks import mark_of
-from synthesis.verifiers.rewards import reward_end
+from synthesis.verifiers.rewards import complete_verdicts, list_labels, reward_end
 from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
@@ -290,9 +290,9 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
         return Start(findings=findings)
     if isinstance(record.verifier, GoldenVerifier):
         decode_state(record.verifier.state)
-    checks = record.verifier.checks
-    done = bounded_checks(sandbox, [check.source for check in checks], state, state)
-    verdicts = done.verdicts
+    checks = list_labels(record.verifier)
+    done = bounded_checks(sandbox, [check.source for check in record.verifier.checks], state, state)
+    verdicts = tuple(complete_verdicts(record.verifier, done.verdicts, state, state))
     errors = tuple(verdict.error for verdict in verdicts)
     if done.skipped:
         verdicts = verdicts[: -done.skipped]
@@ -303,7 +303,7 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
         unmarked: tuple[Any, ...] = ("",) * done.skipped
         return Start(marks + unmarked, errors, findings=findings + task_findings(checks, verdicts, None))
     try:
-        score = reward_end(record.verifier, verdicts, state, state, marks).reward
+        score = reward_end(record.verifier, done.verdicts, state, state, marks).reward
     except InputError:
         score = None
     return Start(

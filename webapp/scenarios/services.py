@@ -18,7 +18,7 @@ from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
-from synthesis.verifiers.rewards import hash_verifier
+from synthesis.verifiers.rewards import hash_verifier, list_labels
 from webapp.content_store import Saved, content_hash, unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
@@ -245,8 +245,9 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         record=without_state(record.raw),
         superseded=explain_superseded(check.source for check in verifier.checks),
     )
-    marks = start.marks or ("",) * len(verifier.checks)
-    errors = start.errors or ("",) * len(verifier.checks)
+    listed = list_labels(verifier)
+    marks = start.marks or ("",) * len(listed)
+    errors = start.errors or ("",) * len(listed)
     Check.objects.bulk_create(
         Check(
             revision=revision,
@@ -256,7 +257,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
             mark=mark,
             start_error=clean(error),
         )
-        for position, (check, mark, error) in enumerate(zip(verifier.checks, marks, errors, strict=True))
+        for position, (check, mark, error) in enumerate(zip(listed, marks, errors, strict=True))
     )
     TaskFinding.objects.bulk_create(TaskFinding(revision=revision, **finding_fields(f)) for f in start.findings)
     return revision
@@ -310,11 +311,6 @@ def _count(environment: Environment, task: Task, scenario: Scenario, *, new_scen
 def _count_scenarios(environment: Environment) -> None:
     environment.scenario_count = Scenario.objects.filter(version=environment.current_id).count()
     environment.save(update_fields=["scenario_count", "updated_at"])
-
-
-def check_sources(revision: TaskRevision) -> list[str]:
-    """The sources of a revision's checks, in order."""
-    return list(revision.checks.order_by("position").values_list("source", flat=True))
 
 
 def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
