@@ -35,8 +35,8 @@ from webapp.scenarios.withheld.filters import withheld_filter
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "audit_state", "review_state", "superseded", "audit__unseen", "withheld", "parent_id", "environment__name",
-    "environment__category",
+    "audit_state", "review_state", "superseded", "verifier_kind", "audit__unseen", "withheld", "parent_id",
+    "environment__name", "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 MADE_HERE = ("synthesis", "scripted")
@@ -83,6 +83,7 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
     for name, lookup in {
         "category": "environment__category",
         "source": "source",
+        "verifier": "verifier_kind",
         "low": "do_nothing__gte",
         "high": "do_nothing__lte",
         "fewest": "check_count__gte",

@@ -27,6 +27,13 @@ VERIFIER_NAMES = {
     "script": "a verification script",
 }
 """What people call each kind of verifier."""
+VERIFIER_TITLES = {
+    "checks": "Checks",
+    "golden": "Golden state",
+    "rubric": "Rubric",
+    "script": "Verification script",
+}
+"""The same where it stands alone: in filters, facts and pictures."""
 FRAMED = ("checks", "script")
 """The kinds of verifiers that a frame may stand beside."""
 
