@@ -237,7 +237,7 @@ def test_tasks_without_a_verifier_or_under_another_name_are_refused() -> None:
     written = task(1).trl()
     rollout = json.loads(written["rollout"])
     for values, reason in [
-        ({**written, "rollout": {**rollout, "checks": []}}, "earns no reward"),
+        ({**written, "rollout": {**rollout, "verifier": {"kind": "checks"}}}, "earns no reward"),
         ({**written, "id": "other"}, "must be there and be rollout.key too"),
         ({**written, "rollout": "x"}, "JSON text"),
     ]:
