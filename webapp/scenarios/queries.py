@@ -209,6 +209,10 @@ def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int
     if rule == "goals":
         words = "Only goals are paid, so an agent that does nothing gets nothing, which is right."
         return 0, goals, words if goals else "No check is false at the start, so there is nothing to reach."
+    if rule in ("all", "golden"):
+        if guards == total:
+            return guards, total, "All of it holds at the start: an agent that does nothing gets the full reward."
+        return guards, total, "All of it must hold, so an agent that does nothing gets nothing, which is right."
     if guards == 0:
         return 0, total, "No check is true at the start: an agent that does nothing gets nothing, which is right."
     if guards == total:

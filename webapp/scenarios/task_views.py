@@ -118,6 +118,8 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
     """One check's source: a fragment in the table, a page of its own without JavaScript."""
     row = get_object_or_404(Check.objects.select_related("revision__task").defer("revision__record"), pk=pk)
     template = "scenarios/check_source.html" if wants_fragment(request) else "scenarios/check.html"
+    if row.revision.verifier_kind == "script":  # what is stored of an assertion is made from the whole script
+        row.source = (row.revision.verifier or {}).get("source", "")
     return render(request, template, {"check": row})
 
 
