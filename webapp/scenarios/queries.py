@@ -31,6 +31,7 @@ from webapp.scenarios.answers.answer_form import (
 )
 from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
+from webapp.scenarios.verifier_texts import pair_texts, spell_verifier_texts
 from webapp.scenarios.withheld.filters import withheld_filter
 
 LIST_FIELDS = (
@@ -256,12 +257,12 @@ def _cut(value: Any, most: int = 2_000) -> str:
 
 
 def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, (kind, text) of its lines) of what differs: instruction, answer form, rule, checks."""
+    """(heading, (kind, text) of its lines) of what differs: instruction, answer form, verifier."""
     budget = DiffBudget()
     parts = [
         ("Instruction", revision.instruction, other.instruction),
         *spell_form_parts(read_form_and_expected(revision), read_form_and_expected(other)),
-        ("Score rule", revision.score_rule, other.score_rule),
+        *pair_texts(spell_verifier_texts(revision), spell_verifier_texts(other)),
         ("Frame", _frame(revision), _frame(other)),
         ("Withheld", _withheld(revision), _withheld(other)),
     ]
@@ -273,9 +274,12 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
 
 
 def _own_checks(revision: TaskRevision) -> list[Check]:
-    """The checks that are not made from the answer form."""
+    """The checks that people wrote: not those made from the answer form, a script or a golden state."""
+    if revision.verifier_kind == "script":
+        return []
     made = find_made_checks(revision)
-    return [row for row in revision.checks.order_by("position") if made.get(row.source) != "form"]
+    rows = revision.checks.exclude(source="").order_by("position")
+    return [row for row in rows if made.get(row.source) != "form"]
 
 
 def _frame(revision: TaskRevision) -> str:
