@@ -220,7 +220,7 @@ def _listed(names: Any) -> str:
 
 def compile_check(tree: ast.Module) -> CodeType:
     """The code of a module that is inside the language. No `try` of it catches the end of memory, which would measure
-    how much there is. A docstring of the module, which would be stored by a name that leads behind the data, is left out.
+    how much there is. A docstring of the module is left out: it would be stored by a name that leads behind the data.
     """
     if ast.get_docstring(tree, clean=False) is not None:
         tree.body[0] = ast.copy_location(ast.Pass(), tree.body[0])
