@@ -17,6 +17,7 @@ from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.frames.services import frame_task, frame_tasks
+from webapp.scenarios.golden.services import make_goldens, make_task_golden
 from webapp.scenarios.importer import BESIDE, import_entries
 from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
@@ -102,6 +103,21 @@ def make_frame(context: JobContext) -> dict[str, Any]:
     if row is None:
         raise InputError("This task is gone.")
     return {"revision": frame_task(default_sandbox(), row, person_of(context)).number}
+
+
+@job("golden_task", queue="sandbox")
+def make_golden(context: JobContext) -> dict[str, Any]:
+    """Judge a task, or all of an environment without human work, by the golden state of its reference."""
+    equality, sandbox = context.payload["equality"], default_sandbox()
+    if "environment" in context.payload:
+        rows = Task.objects.filter(environment=context.payload["environment"]).order_by("id")
+        chosen = list(rows.values_list("id", flat=True))
+        return make_goldens(sandbox, chosen, person_of(context), equality, context.progress).report()
+    rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
+    row = rows.filter(pk=context.payload["task"]).first()
+    if row is None:
+        raise InputError("This task is gone.")
+    return {"revision": make_task_golden(sandbox, row, person_of(context), equality).number}
 
 
 def person_of(context: JobContext) -> User | None:
