@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from synthesis.contracts import GoldenVerifier
 from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import field_checks
 from synthesis.formats.criteria import criterion_line
@@ -18,6 +19,7 @@ from webapp.edits.proposals import (
     changes_of,
     drafted_source,
     editable_source,
+    read_equality,
     reading,
     spell_criteria,
     spelled_reference,
@@ -35,6 +37,7 @@ from webapp.jobs.queries import of_subject, open_of
 from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
 from webapp.scenarios.answers.answer_form import read_form_and_expected, spell_form_parts
+from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.models import StateBody, Task
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import own_checks
@@ -163,7 +166,9 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "task": task,
         "revision": revision,
-        **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
+        **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria", "equality")},
+        "equalities": [(name, *words) for name, words in EQUALITIES.items()],
+        "is_golden": revision.verifier_kind == "golden",
         "is_rubric": revision.verifier_kind == "rubric",
         "form_rows": rows if len(rows) <= MOST_ROWS else None,
         "form_types": list(TYPE_WORDS.items()),
@@ -206,6 +211,9 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
             old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
+    if isinstance(changes.verifier, GoldenVerifier):
+        words = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", *words, budget))
     if changes.criteria is not None:
         stands = spell_criteria(revision)
         parts.append(part("Criteria", "\n".join(stands), "\n".join(map(criterion_line, changes.criteria)), budget))

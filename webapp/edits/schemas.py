@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from synthesis.contracts import AnswerType
+from synthesis.contracts import AnswerType, Equality
 from synthesis.formats.answer_form import MOST_FIELDS
 from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
 from webapp.edits.services import WHY_CHARS
@@ -113,6 +113,10 @@ class EditBody(BodyIn):
             max_length=MOST_CHECKS,
             description="A line each: a fact for the judge, or what code decides, as `tolerance total: It is right.`",
         ),
+    ] = None
+    equality: Annotated[
+        Equality | None,
+        Field(description="Of a task that a golden state judges: how ends are compared with it. It is made anew."),
     ] = None
     answer_form: Annotated[
         list[EditAnswerField] | None,

@@ -8,7 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
 from synthesis.runtime import default_sandbox
-from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, teller
+from webapp.commands import as_json, one_clear_line, source_name, teller
 from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.golden.services import make_goldens
 from webapp.scenarios.management.commands.audit import chosen
@@ -52,4 +52,4 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(as_json(result))
         if result["failed"]:
-            raise CommandError(f"{len(result['failed'])} golden states could not be made.", returncode=BAD_HOUSE)
+            raise CommandError(f"{len(result['failed'])} golden states could not be made.", returncode=1)
