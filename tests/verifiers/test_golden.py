@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import copy
-import random
 from typing import Any
 
 import pytest
 
-from synthesis.contracts import Verdict
-from synthesis.contracts.verifier_kinds import CheckRecord, GoldenVerifier, Volatile
+from synthesis.contracts.verifier_kinds import GoldenVerifier, Volatile
 from synthesis.runtime import encode_state
-from synthesis.verifiers.golden.golden_scores import golden_hash, score_golden
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
 START: dict[str, Any] = {
@@ -19,6 +16,8 @@ START: dict[str, Any] = {
     "payments": {},
     "tickets": [{"id": 1, "text": "leak"}, {"id": 2, "text": "noise"}],
     "lines": [],
+    "badges": [],
+    "loans": [],
     "log": ["opened"],
     "tags": {"red", "blue"},
     "next_order": 2,
@@ -31,6 +30,8 @@ VOLATILE = (
     ("/payments/+/code", "token"),
     ("/tickets/+", "id"),
     ("/lines/+/ticket_id", "id"),
+    ("/badges/+", "id"),
+    ("/loans/+", "id"),
     ("/next_order", "counter"),
 )
 
@@ -41,6 +42,14 @@ def order(name: str, item: str = "tea", at: Any = "2026-06-02T10:00:00", **more:
 
 def payment(name: str, order: str, code: Any = "x7Qa", **more: Any) -> dict[str, Any]:
     return {name: {"id": name, "order_id": order, "code": code, **more}}
+
+
+def badges(made: str, lent: str) -> dict[str, Any]:
+    """Badges with number and letter, and loans of them by number, the first one once and so on."""
+    return {
+        "badges": [{"id": int(text[:-1]), "of": text[-1]} for text in made.split()],
+        "loans": [{"badge_id": int(text), "times": times} for times, text in enumerate(lent.split(), 1)],
+    }
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -86,6 +95,16 @@ EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "records by id in another order": (
         {"tickets": [*TICKETS, {"id": 4, "text": "b"}]},
         {"tickets": [*START["tickets"], {"id": 5, "text": "b"}, {"id": 8, "text": "3"}]},
+    ),
+    "collections told apart by the ids of another": (
+        {
+            "badges": [{"id": 1, "of": "a"}, {"id": 2, "of": "b"}],
+            "loans": [{"badge_id": 1, "n": 1}, {"badge_id": 2, "n": 2}],
+        },
+        {
+            "badges": [{"id": 4, "of": "b"}, {"id": 5, "of": "a"}],
+            "loans": [{"badge_id": 4, "n": 2}, {"badge_id": 5, "n": 1}],
+        },
     ),
     "a set": ({"tags": {"red", "green"}}, {"tags": {"green", "red"}}),
 }
@@ -143,6 +162,17 @@ UNEQUAL: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]]
         PAID_BOTH,
         {"orders": ALIKE, "payments": payment("P-1", "O-2") | payment("P-2", "O-2")},
         [("/payments/+/order_id", "value")],
+    ),
+    "the loan of another badge": (
+        {
+            "badges": [{"id": 1, "of": "a"}, {"id": 2, "of": "b"}],
+            "loans": [{"badge_id": 1, "n": 1}, {"badge_id": 2, "n": 2}],
+        },
+        {
+            "badges": [{"id": 4, "of": "a"}, {"id": 5, "of": "b"}],
+            "loans": [{"badge_id": 5, "n": 1}, {"badge_id": 4, "n": 2}],
+        },
+        [],
     ),
     "the wrong one of two": (
         TWO | {"payments": payment("P-1", "O-2")},
