@@ -19,10 +19,12 @@ from synthesis.errors import InputError
 from synthesis.formats.answer_form import field_checks
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.audit_report import TaskAudit, full
+from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.golden import golden_hash, score_golden
 from synthesis.verifiers.golden.golden_states import MadeGolden, make_golden
+
+from .test_pinned_values import call, desk
 
 SOURCE = '''
 import datetime
@@ -235,9 +237,6 @@ def test_a_sound_golden_state_is_green(sandbox: Sandbox) -> None:
     found = audit_task(sandbox, task)
     assert (found.state, kinds(found)) == ("green", set())
     assert found.below == len(found.counted) > 10
-    detours = [one for one in found.mutants if one.mutant.kind == "detour_made"]
-    assert detours
-    assert all(full(one.probe.reward) for one in detours)
     assert list(found.marks) == ["goal", "goal"]
     assert found.nothing.outside
     removed = next(one for one in found.mutants if one.mutant.kind == "call_removed")
@@ -246,6 +245,19 @@ def test_a_sound_golden_state_is_green(sandbox: Sandbox) -> None:
     assert answers
     assert all(one.noticed_by == (1,) for one in answers)
     assert audit_task(sandbox, task.model_copy(update={"reference": None})).state == "unproven"
+
+
+def test_an_audit_makes_a_detour_which_must_earn_everything(sandbox: Sandbox) -> None:
+    task = desk(call("lock", room="R1"))
+    task = task.model_copy(update={"answer_form": (), "initial": {**task.initial, "changed": "2026-01-01T00:00:00"}})
+    golden = make_golden(sandbox, task).golden
+    assert [(item.path, item.role) for item in golden.volatile] == [("/next_booking", "counter")]
+    approved = Volatile(path="/changed", role="timestamp", reason="Whoever came last.", by="Ada")
+    golden = golden.model_copy(update={"volatile": (*golden.volatile, approved)})
+    found = audit_task(sandbox, task.model_copy(update={"verifier": golden}))
+    (detour, *_) = [one for one in found.mutants if one.mutant.kind == "detour_made"]
+    assert [one.tool for one in detour.mutant.reference.calls] == ["lock", "book", "release"]
+    assert (detour.probe.reward, found.state) == (1, "green")
 
 
 def test_plain_equality_depends_on_seed_and_clock(sandbox: Sandbox) -> None:
