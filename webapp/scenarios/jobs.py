@@ -18,7 +18,7 @@ from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.frames.services import frame_task, frame_tasks
 from webapp.scenarios.importer import BESIDE, import_entries
-from webapp.scenarios.models import AUDIT_RESULTS, Task
+from webapp.scenarios.models import AUDIT_RESULTS, SUPERSEDED, Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
@@ -52,11 +52,14 @@ def _counted(count: int, word: str, what: str) -> str:
 def audited(job: Job) -> list[MadeLink]:
     """Tasks by the state of their audits."""
     tasks = reverse("scenarios:tasks")
-    return [
+    links = [
         MadeLink(f"{job.result[state]:,} {state}", f"{tasks}?audit={state}")
         for state in AUDIT_RESULTS
         if job.result.get(state)
     ]
+    if job.result.get("skipped"):
+        links.append(MadeLink(f"{job.result['skipped']:,} superseded, skipped", f"{tasks}?review={SUPERSEDED}"))
+    return links
 
 
 @job("import_envscaler", queue="sandbox")
