@@ -26,11 +26,13 @@ def loosen_answer(task: JudgedTask) -> Iterator[tuple[str, JudgedTask]]:
             for part in TOLERANCES:
                 wide = field.model_copy(update={"tolerance": abs(expected) * part or part})
                 yield f"{field.name} within {wide.tolerance:g}", replace(task, form=_with_field(task.form, wide))
-            yield f"{field.name} is at least the expected one", _judged_by(
-                task, field, f"value is not None and value >= {expected!r}"
+            yield (
+                f"{field.name} is at least the expected one",
+                _judged_by(task, field, f"value is not None and value >= {expected!r}"),
             )
-            yield f"{field.name} is compared as whole number", _judged_by(
-                task, field, f"value is not None and int(value) == int({expected!r})"
+            yield (
+                f"{field.name} is compared as whole number",
+                _judged_by(task, field, f"value is not None and int(value) == int({expected!r})"),
             )
             yield f"{field.name} is looked for in its text", _judged_by(task, field, f"str({expected!r}) in str(value)")
         elif field.type == "time":
@@ -57,8 +59,9 @@ def narrow_answer(task: JudgedTask) -> Iterator[tuple[str, JudgedTask]]:
         expected = task.expected[field.name]
         yield f"{field.name} must be spelled alike", _judged_by(task, field, f"str(value) == str({expected!r})")
         kind = type(expected).__name__
-        yield f"{field.name} must be of type {kind}", _judged_by(
-            task, field, f"isinstance(value, {kind}) and value == {expected!r}"
+        yield (
+            f"{field.name} must be of type {kind}",
+            _judged_by(task, field, f"isinstance(value, {kind}) and value == {expected!r}"),
         )
     head = "def check(initial_state, final_state, answer):\n"
     whole = CheckRecord(label="The answer", source=f"{head}    return answer == {task.reference.answer!r}\n")

@@ -26,7 +26,11 @@ def weaken(source: str) -> Iterator[Rewrite]:
                 yield _edit(source, place, _lose_value(at), f"without {ast.unparse(node.values[at])[:80]}")
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
             yield _edit(source, place, _use_any, "any instead of all")
-        elif isinstance(node, ast.Dict) and len(node.keys) > 1 and all(isinstance(key, ast.Constant) for key in node.keys):
+        elif (
+            isinstance(node, ast.Dict)
+            and len(node.keys) > 1
+            and all(isinstance(key, ast.Constant) for key in node.keys)
+        ):
             for at, key in enumerate(node.keys):
                 yield _edit(source, place, _lose_key(at), f"without the field {ast.unparse(key)[:40] if key else ''}")
 
@@ -38,8 +42,12 @@ def never_fail(source: str) -> Iterator[Rewrite]:
     for place, node in enumerate(ast.walk(parse(source))):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
             yield _edit(source, place, _compare_itself, f"{ast.unparse(node.left)[:60]} is compared with itself")
-    yield "an error counts as passed", _wrap(
-        source, f"try:\n        return bool({CALL} / 0)\n    except (TypeError, ZeroDivisionError):\n        return True"
+    yield (
+        "an error counts as passed",
+        _wrap(
+            source,
+            f"try:\n        return bool({CALL} / 0)\n    except (TypeError, ZeroDivisionError):\n        return True",
+        ),
     )
 
 
@@ -49,7 +57,10 @@ def hold_at_start(source: str, collections: Sequence[str]) -> Iterator[Rewrite]:
         kept = f"final_state[{name!r}] == initial_state[{name!r}]"
         yield f"passes while {name} is as before", _wrap(source, f"return {CALL} or {kept}")
     yield "passes while nothing has changed", _wrap(source, f"return {CALL} or final_state == initial_state")
-    yield "passes if it did at the start", _wrap(source, f"return {CALL} or not as_meant(initial_state, initial_state, answer)")
+    yield (
+        "passes if it did at the start",
+        _wrap(source, f"return {CALL} or not as_meant(initial_state, initial_state, answer)"),
+    )
 
 
 def negate(source: str) -> Iterator[Rewrite]:
@@ -91,9 +102,8 @@ def reword(source: str) -> Iterator[Rewrite]:
     for place, node in enumerate(ast.walk(parse(source))):
         if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], ast.Eq):
             yield _edit(source, place, _deny_unequal, "not != instead of ==")
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "all":
-            if len(node.args) == 1 and isinstance(node.args[0], ast.GeneratorExp):
-                yield _edit(source, place, _deny_any, "not any not instead of all")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "all" and _goes_over(node):
+            yield _edit(source, place, _deny_any, "not any not instead of all")
 
 
 def split(source: str) -> list[str]:
@@ -122,6 +132,10 @@ def wrap(source: str, body: str) -> str:
 
 def _wrap(source: str, body: str) -> str:
     return source.replace("def check(", "def as_meant(", 1).rstrip() + f"\n\n\n{HEAD}    {body}\n"
+
+
+def _goes_over(node: ast.Call) -> bool:
+    return isinstance(node.args[0], ast.GeneratorExp)
 
 
 def _weaken_equality(source: str, place: int, node: ast.Compare) -> Iterator[Rewrite]:

@@ -11,13 +11,13 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Literal
 
 from synthesis.contracts import (
     SOLVED_AT,
     AnswerField,
     CheckRecord,
-    OutsideChange,
     Reference,
     ReferenceCall,
     State,
@@ -33,6 +33,7 @@ from synthesis.seeded_faults.sound_tasks import JudgedTask
 from synthesis.verifiers.check_table import End, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.frame import outside_changes
+from synthesis.verifiers.plausible_arguments import allowed_values
 
 ALTERED, BESIDE, UNDONE, EXCHANGED = 24, 24, 6, 6
 """So many ways of a kind are made of one task."""
@@ -74,6 +75,7 @@ class TaskWays:
         assert own is not None
         self.own = own
         self._verdicts: dict[tuple[str, str, str], Verdict] = {}
+        self._outside: dict[str, bool] = {}
         self.ways = self._distinct([own, start, *self._other_calls(), *self._other_answers()])
         self.right = [self.is_paid(task, way) for way in self._judged(task, self.ways)]
 
@@ -110,13 +112,21 @@ class TaskWays:
 
     def is_paid(self, task: JudgedTask, way: ExecutedWay) -> bool:
         """Whether a verifier gives the full reward for a way that it was asked about."""
-        outside: Sequence[OutsideChange] = outside_changes(task.frame, self.start.state, way.state)
+        if self._is_outside(task, way):
+            return False
         marks = [mark_of(verdict) for verdict in self._column(task.every_check, self.start, "")]
         try:
-            reward = reward_of(self._column(task.every_check, way, None), task.rule, marks, outside)
+            reward = reward_of(self._column(task.every_check, way, None), task.rule, marks)
         except InputError:
             return False
         return reward.reward >= SOLVED_AT
+
+    def _is_outside(self, task: JudgedTask, way: ExecutedWay) -> bool:
+        if task.frame is not self.task.frame:
+            return bool(outside_changes(task.frame, self.start.state, way.state))
+        if way.digest not in self._outside:
+            self._outside[way.digest] = bool(outside_changes(task.frame, self.start.state, way.state))
+        return self._outside[way.digest]
 
     def _column(self, checks: Sequence[CheckRecord], way: ExecutedWay, answer: str | None) -> list[Verdict]:
         text = way.reference.answer if answer is None else answer
@@ -127,11 +137,7 @@ class TaskWays:
         ends: list[tuple[str, End]] = [(self.start.digest, (self.start.state, ""))]
         ends += [(way.digest, (way.state, way.reference.answer)) for way in ways]
         for check in task.every_check:
-            new = [
-                (digest, end)
-                for digest, end in ends
-                if (check.source, digest, end[1] or "") not in self._verdicts
-            ]
+            new = [(digest, end) for digest, end in ends if (check.source, digest, end[1] or "") not in self._verdicts]
             if new:
                 columns = verdict_table(self._sandbox, [check.source], self.start.state, [end for _, end in new])
                 for (digest, end), (verdict,) in zip(new, columns, strict=True):
@@ -146,7 +152,7 @@ class TaskWays:
 
     def _other_calls(self) -> Iterator[ExecutedWay]:
         reference = self.task.reference
-        made: list[tuple[str, Calls]] = [(f"another right way ({number + 1})", way.calls) for number, way in enumerate(self.task.ways)]
+        made = [(f"another right way ({at + 1})", way.calls) for at, way in enumerate(self.task.ways)]
         made += [*_shorter(reference.calls), *_exchanged(reference.calls), *self._altered(), *self._with_looks()]
         for about, calls in made:
             way = self.execute(reference.model_copy(update={"calls": calls}), about)
@@ -158,15 +164,13 @@ class TaskWays:
         """One argument of a call that changes something is another value that stands in the state."""
         seen, calls = StateValues(self.own.state), self.task.reference.calls
         tools = {tool.name: tool for tool in self.task.program.tools if tool.kind == "change"}
-        places = [
-            (step, name) for step, call in enumerate(calls) if call.tool in tools for name in call.arguments
-        ]
+        places = [(step, name) for step, call in enumerate(calls) if call.tool in tools for name in call.arguments]
         found = []
         for _ in range(ALTERED) if places else ():
             step, name = self._luck.choice(places)
             call = calls[step]
             rule = (tools[call.tool].parameters.get("properties") or {}).get(name) or {}
-            other = value(name, rule, seen, self._luck)
+            other = self._draw(name, rule, seen)
             changed = ReferenceCall(tool=call.tool, arguments={**call.arguments, name: other})
             about = f"call {step + 1} ({call.tool}) with {name}={other!r:.80}"
             found.append((about, (*calls[:step], changed, *calls[step + 1 :])))
@@ -176,13 +180,17 @@ class TaskWays:
         """Everything is looked at before and after, and a call that cannot succeed is made first."""
         calls, tools = self.task.reference.calls, self.task.program.tools
         looks = tuple(
-            ReferenceCall(tool=tool.name) for tool in tools if tool.kind == "query" and not tool.parameters.get("required")
+            ReferenceCall(tool=tool.name)
+            for tool in tools
+            if tool.kind == "query" and not tool.parameters.get("required")
         )
         acts = [call for call in calls if any(tool.name == call.tool and tool.kind == "change" for tool in tools)]
         found = [("everything is looked at before and after", (*looks, *calls, *looks))]
         for call in acts[:2]:
             wrong = {name: NO_SUCH if isinstance(given, str) else given for name, given in call.arguments.items()}
-            found.append((f"{call.tool} is tried in vain first", (ReferenceCall(tool=call.tool, arguments=wrong), *calls)))
+            found.append(
+                (f"{call.tool} is tried in vain first", (ReferenceCall(tool=call.tool, arguments=wrong), *calls))
+            )
         return found
 
     def _beside(self) -> Iterator[ExecutedWay]:
@@ -199,7 +207,7 @@ class TaskWays:
                 for name in rules.get("properties") or {}
                 if name in (rules.get("required") or ()) or self._luck.random() < 0.5
             ]
-            arguments = {name: value(name, rules["properties"][name], seen, self._luck) for name in names}
+            arguments = {name: self._draw(name, rules["properties"][name], seen) for name in names}
             call = ReferenceCall(tool=tool.name, arguments=arguments)
             order = (call, *calls) if self._luck.random() < 0.5 else (*calls, call)
             way = self._accepted(order, call)
@@ -226,6 +234,11 @@ class TaskWays:
                 return None
         return self.execute(self.task.reference.model_copy(update={"calls": calls}), f"besides, {_spelled(call)}")
 
+    def _draw(self, name: str, rule: dict[str, Any], seen: StateValues) -> Any:
+        """A value for an argument, by lot."""
+        choices = allowed_values(rule)
+        return self._luck.choice(choices) if choices else value(name, rule, seen, self._luck)
+
     def _undone(self, calls: Calls, call: ReferenceCall) -> Iterator[ExecutedWay]:
         """The same with a call right behind that comes back to the state before, if one is found."""
         before = self.execute(Reference(calls=calls[: calls.index(call)]), "")
@@ -233,7 +246,12 @@ class TaskWays:
         if before is None or after is None:
             return
         seen = StateValues(after.state)
-        new = {key for name, records in seen.records.items() for key in records if key not in (before.state.get(name) or {})}
+        new = {
+            key
+            for name, records in seen.records.items()
+            for key in records
+            if key not in (before.state.get(name) or {})
+        }
         named = [*sorted(new), *(given for given in call.arguments.values() if isinstance(given, str))]
         for tool in self.task.program.tools:
             if tool.kind != "change" or tool.name == call.tool:
@@ -243,7 +261,7 @@ class TaskWays:
             for given in named[:3]:
                 if not needed:
                     break
-                rest = {name: call.arguments.get(name, value(name, rules[name], seen, self._luck)) for name in needed[1:]}
+                rest = {name: call.arguments.get(name, self._draw(name, rules[name], seen)) for name in needed[1:]}
                 back = ReferenceCall(tool=tool.name, arguments={needed[0]: given, **rest})
                 at = calls.index(call) + 1
                 way = self.execute(
@@ -256,7 +274,10 @@ class TaskWays:
     def _other_answers(self) -> Iterator[ExecutedWay]:
         """The reference's end with other answers, and with the same in another spelling."""
         reference, form = self.task.reference, self.task.form
-        for about, answer in [("nothing is submitted", ""), *_answers(form, reference.answer, self.start.state, self._luck)]:
+        for about, answer in [
+            ("nothing is submitted", ""),
+            *_answers(form, reference.answer, self.start.state, self._luck),
+        ]:
             given = reference.model_copy(update={"answer": answer})
             yield ExecutedWay(about, given, self.own.state, self.own.digest)
 
@@ -270,16 +291,15 @@ def _shorter(calls: Calls) -> Iterator[tuple[str, Calls]]:
 
 
 def _exchanged(calls: Calls) -> Iterator[tuple[str, Calls]]:
-    for step in range(len(calls) - 1):
-        one, other = calls[step], calls[step + 1]
-        if one.tool == other.tool:
-            yield f"calls {step + 1} and {step + 2} exchanged", (*calls[:step], other, one, *calls[step + 2 :])
+    pairs = [(one, two) for one, two in combinations(range(len(calls)), 2) if calls[one].tool == calls[two].tool]
+    for one, two in pairs[:EXCHANGED]:
+        between = calls[one + 1 : two]
+        made = (*calls[:one], calls[two], *between, calls[one], *calls[two + 1 :])
+        yield f"calls {one + 1} and {two + 1} exchanged", made
     yield "in the opposite order", calls[::-1]
 
 
-def _answers(
-    form: Sequence[AnswerField], answer: str, start: State, luck: random.Random
-) -> Iterator[tuple[str, str]]:
+def _answers(form: Sequence[AnswerField], answer: str, start: State, luck: random.Random) -> Iterator[tuple[str, str]]:
     """Other answers that fit the form."""
     try:
         given = json.loads(answer)
@@ -303,7 +323,7 @@ def _values(field: AnswerField, own: Any, seen: StateValues, luck: random.Random
         near = [own + step for step in (-1, 0.5, 3, 10)] + [0, -own, own * 2, own + 100_000]
         return [float(own), *(round(other, 2) for other in [*near, own * 1.1, own * 0.9, own * 1.2, own * 0.5])]
     if field.type == "date":
-        return [day for day in ("2026-01-01", str(own)[:8] + "01", str(own)[:8] + "28")]
+        return ["2026-01-01", f"{str(own)[:8]}01", f"{str(own)[:8]}28"]
     if field.type == "time":
         return ["00:00", "23:59", f"{str(own)[:2]}:07", f"{(int(str(own)[:2]) + 1) % 24:02d}{str(own)[2:]}"]
     if field.type == "boolean":

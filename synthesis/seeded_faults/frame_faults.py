@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -9,22 +10,24 @@ from typing import Any
 from synthesis.contracts import Allowance, CheckRecord, Frame, Reference, ReferenceCall, State
 from synthesis.seeded_faults.sound_tasks import JudgedTask
 from synthesis.verifiers.frame import frame_of, unpinned, widen
+from synthesis.verifiers.plausible_arguments import allowed_values
 
 REASON = "A right way may leave something else here."
 WORDING = "It may be worded otherwise."
+_WORDS = re.compile(r"[^\W\d][^\d]{3,}")
 CONTRARY = ("Not {}", "{} - cancelled", "anything but {}")
 
 
-def open_frame(frame: Frame, start: State) -> Iterator[tuple[str, Frame]]:
+def open_frame(frame: Frame, start: State) -> Iterator[tuple[str, Frame | None]]:
     """Each lets in more than is meant: no frame, a place without its values, all records instead of one, a whole record
     or collection."""
-    yield "no frame", None  # type: ignore[misc]
+    yield "no frame", None
     wide: dict[str, Allowance] = {}
     for at, item in enumerate(frame.allowances):
         rest = (*frame.allowances[:at], *frame.allowances[at + 1 :])
         parts = item.path.split("/")[1:]
         if item.is_pinned:
-            yield f"{item.path} may become anything", Frame(allowances=(*rest, unpinned(item, "")))
+            yield f"{item.path} may become anything", Frame(allowances=(*rest, unpinned(item, item.reason)))
             free = unpinned(item, REASON).model_copy(update={"source": "author", "most": None})
             yield f"{item.path} is declared free", Frame(allowances=(*rest, free))
         if not item.is_pinned or len(parts) < 2 or not isinstance(start.get(parts[0]), dict):
@@ -39,13 +42,18 @@ def open_frame(frame: Frame, start: State) -> Iterator[tuple[str, Frame]]:
 
 
 def accept_words(task: JudgedTask) -> Iterator[tuple[str, JudgedTask, tuple[tuple[str, Reference], ...]]]:
-    """A text that an argument gives may be worded otherwise, and a check looks only whether the expected one is in it."""
+    """A text that an argument gives may be worded otherwise, and a check only looks for the expected one in it."""
     assert task.frame is not None
     schemas = {tool.name: tool.parameters.get("properties") or {} for tool in task.program.tools}
     for step, call in enumerate(task.reference.calls):
         for name, given in call.arguments.items():
             rule = schemas.get(call.tool, {}).get(name) or {}
-            if not isinstance(given, str) or len(given) < 3 or "enum" in rule or name.endswith("_id"):
+            if (
+                not isinstance(given, str)
+                or not _WORDS.fullmatch(given)
+                or allowed_values(rule)
+                or name.endswith("_id")
+            ):
                 continue
             for path, check in _places(task.frame, given):
                 free = Allowance(path=path, source="author", reason=WORDING)

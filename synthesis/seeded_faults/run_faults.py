@@ -20,7 +20,9 @@ _SLEEPERS: dict[str, str] = {
     "reads a file": "late = len(open('/proc/self/stat').read()) % 2 == 0",
     "counts modules": "import sys\n    late = len(sys.modules) > 300",
     "counts objects": "import gc\n    late = gc.get_count()[0] > 100",
-    "reaches attributes by their names": "import typing\n    late = typing.operator.attrgetter('__globals__')(check) is None",
+    "reaches attributes by their names": (
+        "import typing\n    late = typing.operator.attrgetter('__globals__')(check) is None"
+    ),
     "formats attributes": "import string\n    late = bool(string.Formatter().get_field('0.__globals__', [check], {}))",
     "counts its calls": "global calls\n    calls = calls + 1 if 'calls' in globals() else 1\n    late = calls > 600",
     "looks at its traceback": (
@@ -28,7 +30,7 @@ _SLEEPERS: dict[str, str] = {
         "        late = error.__traceback__.tb_frame.f_back is not None"
     ),
     "swallows what ends it": (
-        "late = False\n    try:\n        late = final_state['no such key']\n    except BaseException:\n        late = True"
+        "late = False\n    try:\n        late = final_state['none']\n    except BaseException:\n        late = True"
     ),
 }
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Literal, get_args
 
 from synthesis.contracts import Reference
@@ -41,8 +43,10 @@ VerifierFaultKind = Literal[
     "too_narrow",
 ]
 KINDS: tuple[VerifierFaultKind, ...] = get_args(VerifierFaultKind)
-TRIED_A_TASK = 6
-"""So many faults of a kind are tried on one task until a way shows one."""
+TRIED_A_TASK, TURNS = 5, 2
+"""So many faults of a kind are tried on one task until a way shows one, so often."""
+SPARE = 4
+"""So many faults more are found of each kind, for those of which there are too few."""
 Seeded = tuple[str, JudgedTask, "tuple[tuple[str, Reference], ...]"]
 """What the fault is, the task with it, and ways that should show it."""
 _Seeder = Callable[[Sandbox, TaskWays, random.Random], Iterator[Seeded]]
@@ -58,49 +62,39 @@ class VerifierFault:
     shown: ShownFault
 
 
-class KnownWays:
-    """The executed ways of sound tasks, made when they are first asked for."""
-
-    def __init__(self, sandbox: Sandbox, seed: int) -> None:
-        self.sandbox, self._seed = sandbox, seed
-        self._known: dict[str, TaskWays] = {}
-
-    def ways(self, task: JudgedTask) -> TaskWays:
-        """The ways of one task."""
-        if task.name not in self._known:
-            self._known[task.name] = TaskWays(self.sandbox, task, self._seed)
-        return self._known[task.name]
-
-
-def verifier_faults(known: KnownWays, tasks: Sequence[JudgedTask], count: int, seed: int = 0) -> Iterator[VerifierFault]:
-    """So many faults, the kinds in turn, drawn by lot from all tasks; the same for the same seed. Fewer if no more are
+def draw_faults(
+    sandbox: Sandbox, tasks: Sequence[JudgedTask], count: int, seed: int = 0, at_once: int = 1
+) -> list[VerifierFault]:
+    """So many faults, the kinds in turn, drawn by lot from tasks; the same for the same seed. Fewer if no more are
     found. Raises SandboxUnavailable and SandboxLost."""
-    luck = random.Random(seed)
-    queues: dict[VerifierFaultKind, list[JudgedTask]] = {}
-    for kind in KINDS:
-        queues[kind] = list(tasks)
-        luck.shuffle(queues[kind])
-    found = 0
-    while found < count and any(queues.values()):
-        for kind in KINDS:
-            if found < count and (fault := _next(known, kind, queues[kind], luck)) is not None:
-                found += 1
-                yield fault
+    with ThreadPoolExecutor(at_once) as threads:
+        known = list(threads.map(lambda task: TaskWays(sandbox, task, seed), tasks))
+        drawn = list(threads.map(lambda kind: list(_draw(sandbox, known, kind, count, seed)), KINDS))
+    turns = zip_longest(*drawn)
+    return [fault for turn in turns for fault in turn if fault is not None][:count]
 
 
-def _next(
-    known: KnownWays, kind: VerifierFaultKind, queue: list[JudgedTask], luck: random.Random
-) -> VerifierFault | None:
-    """The next fault of a kind that a way shows to be one; None once there is none. A task gives one of a kind."""
-    while queue:
-        ways = known.ways(queue.pop())
-        seeded = list(_SEEDERS[kind](known.sandbox, ways, luck))
-        luck.shuffle(seeded)
-        for about, task, more in seeded[:TRIED_A_TASK]:
-            shown = ways.find_difference(task, more)
-            if shown is not None:
-                return VerifierFault(kind, about, task, shown)
-    return None
+def _draw(
+    sandbox: Sandbox, known: Sequence[TaskWays], kind: VerifierFaultKind, count: int, seed: int
+) -> Iterator[VerifierFault]:
+    """The faults of one kind that a way shows: one of each task, in turns, until there are enough of all kinds."""
+    luck = random.Random(f"{seed} {kind}")
+    order = luck.sample(known, len(known))
+    waiting: list[list[Seeded] | None] = [None] * len(order)
+    most, found = -(-count // len(KINDS)) + SPARE, 0
+    for _ in range(TURNS):
+        for place, ways in enumerate(order):
+            if found == most:
+                return
+            if (seeded := waiting[place]) is None:
+                waiting[place] = seeded = list(_SEEDERS[kind](sandbox, ways, luck))
+                luck.shuffle(seeded)
+            for _ in range(min(TRIED_A_TASK, len(seeded))):
+                about, task, more = seeded.pop(0)
+                if (shown := ways.find_difference(task, more)) is not None:
+                    found += 1
+                    yield VerifierFault(kind, about, task, shown)
+                    break
 
 
 def _goals(ways: TaskWays) -> list[int]:
@@ -228,4 +222,4 @@ _SEEDERS: dict[VerifierFaultKind, _Seeder] = {
     "depends_on_run": _depend_on_run,
     "too_narrow": _narrow,
 }
-__all__ = ["KINDS", "KnownWays", "VerifierFault", "VerifierFaultKind", "verifier_faults"]
+__all__ = ["KINDS", "VerifierFault", "VerifierFaultKind", "draw_faults"]
