@@ -45,6 +45,8 @@ VerifierFaultKind = Literal[
 KINDS: tuple[VerifierFaultKind, ...] = get_args(VerifierFaultKind)
 TRIED_A_TASK, TURNS = 5, 2
 """So many faults of a kind are tried on one task until a way shows one, so often."""
+REVERSED_A_TASK = 2
+"""So many conditions are forgotten of one task, with what the reference does for them."""
 SPARE = 4
 """So many faults more are found of each kind, for those of which there are too few."""
 Seeded = tuple[str, JudgedTask, "tuple[tuple[str, Reference], ...]"]
@@ -118,8 +120,8 @@ def _forget(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[S
 
 def _reverse(sandbox: Sandbox, ways: TaskWays, luck: random.Random) -> Iterator[Seeded]:
     """Without one condition, with a reference that does no more than the others ask, and its frame."""
-    task = ways.task
-    for at in _goals(ways):
+    task, goals = ways.task, _goals(ways)
+    for at in luck.sample(goals, min(REVERSED_A_TASK, len(goals))):
         less = replace(task, checks=(*task.checks[:at], *task.checks[at + 1 :]))
         if not less.every_check:
             continue
