@@ -128,7 +128,7 @@ KINDS: dict[str, FindingKind] = {
     "golden_not_made": FindingKind(
         "warning",
         "Golden state not made anew",
-        "State or reference changed, and the golden state is still that of before; mend the reference and make it anew.",
+        "State or reference changed, and the golden state is that of before; mend the reference and make it anew.",
     ),
     "check_reads_initial_state": FindingKind(
         "info",

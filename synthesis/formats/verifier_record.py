@@ -59,6 +59,26 @@ def read_verifier(
     raise FormatError(f"{place}.kind", f"expected `golden` or `script`, found {str(kind)[:60]!r}")
 
 
+def nest_former_fields(task: Any) -> Any:
+    """Return a stored task whose verifier has a field of its own.
+
+    Tasks that were frozen by earlier versions spell it flat: `checks` as sources, `marks`, `rule`, `frame`, `criteria`.
+    """
+    if not isinstance(task, Mapping) or "verifier" in task or not _FORMER & task.keys():
+        return task
+    kept = {name: value for name, value in task.items() if name not in _FORMER}
+    if task.get("criteria"):
+        expected = task.get("expected_answer") or {}
+        return {**kept, "verifier": {"kind": "rubric", "criteria": task["criteria"], "expected_answer": expected}}
+    sources = task.get("checks") or ()
+    checks = [{"source": source} for source in sources] if isinstance(sources, Sequence) else sources
+    parts = {name: task[name] for name in ("marks", "rule", "frame") if name in task}
+    return {**kept, "verifier": {"kind": "checks", "checks": checks, **parts}}
+
+
+_FORMER = {"checks", "marks", "rule", "frame", "criteria", "expected_answer"}
+
+
 def find_script_problem(source: str) -> str:
     """Return why a verification script cannot be run, empty if it defines `verify` with its four parameters."""
     try:

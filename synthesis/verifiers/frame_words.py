@@ -70,17 +70,12 @@ def outside_sentence(changes: Iterable[OutsideChange]) -> str:
 
 
 def difference_line(change: OutsideChange) -> str:
-    """One difference from a golden state: `status of orders O-1 should be “paid”, is “open”`, or `2 records missing from
-    orders`."""
-    if change.kind == "missing":
-        return outside_line(change)
-    *above, last = change.path.split("/")[1:]
+    """One difference from a golden state, as `1 record too many in orders`."""
+    place = _place(change.path.split("/")[1:])
     what = "1 record" if change.count == 1 else f"{change.count:,} records"
     if change.kind == "added":
-        return f"{what} too many in {_place([*above, last])}"
-    if change.kind == "removed":
-        return f"{what} missing from {_place([*above, last])}"
-    return outside_line(change)
+        return f"{what} too many in {place}"
+    return f"{what} missing from {place}" if change.kind == "removed" else outside_line(change)
 
 
 def _whole(above: list[str], last: str, allowance: Allowance) -> str:

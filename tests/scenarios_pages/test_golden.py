@@ -84,5 +84,7 @@ def test_it_is_made_of_the_reference_in_a_job(client: Client, viewer: Client, ch
     assert {(item.path, item.role) for item in verifier.volatile} == {
         ("/visits/+", "id"), ("/visits/+/at", "timestamp"), ("/visits/+/visit_id", "id")
     } or {("/visits/+", "id"), ("/visits/+/at", "timestamp")} == {(i.path, i.role) for i in verifier.volatile}  # fmt: skip
-    assert [check.label for check in verifier.checks] == list(made.checks.order_by("position").values_list("label", flat=True))[1:]
+    assert [check.label for check in verifier.checks] == list(
+        made.checks.order_by("position").values_list("label", flat=True)
+    )[1:]
     assert [place.path for place in services.list_undecided(made)] == [desk.SEEN]

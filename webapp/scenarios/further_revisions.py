@@ -34,7 +34,7 @@ def save_further(
     """Save the record as a further revision, current from now on, with the reference of the one before it.
 
     Its audit is queued. Without `audited` it is one of many that were made at once, which nobody looked at one by one:
-    it is no human work, and the caller queues the audits.
+    it is no human work, and not current if there is some; the caller queues the audits.
     """
     task = revision.task
     reference = reference_of(revision)
@@ -44,7 +44,7 @@ def save_further(
         revision.scenario.initial,
         start,
         task.source,
-        asked=True,
+        asked=audited,
         chosen_by=user if audited else None,
     )
     made = saved.revision

@@ -74,7 +74,7 @@ def remove_volatile_place(request: HttpRequest, pk: Id, removal: VolatileRemoval
 )
 @idempotent
 def create_environment_golden(request: HttpRequest, pk: Id, wish: GoldenIn) -> Job:
-    """Judge the tasks of an environment by golden states: those that have a reference and no human work.
+    """Judge the tasks of an environment by golden states: those that have a reference.
 
     Follow the job at /jobs/{id}.
     """

@@ -58,7 +58,7 @@ def make(request: HttpRequest, pk: int) -> HttpResponse:
 @access("review")
 @require_POST
 def make_all(request: HttpRequest, pk: int) -> HttpResponse:
-    """Judge the tasks of an environment by golden states: those with a reference and without human work."""
+    """Judge the tasks of an environment by golden states: those with a reference. What is human work stays current."""
     row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
     return redirect("jobs:detail", services.start_environment_golden(request.user, row, "roles").pk)
 

@@ -26,7 +26,7 @@ EQUALITIES = {
     ),
     "plain": (
         "Plain",
-        "Every value must be the same, as AutoForge’s Eq. 1 is printed: another id or moment is a difference.",
+        "Every value must be the same, as Eq. 1 of AutoForge is printed: another id or moment is a difference.",
     ),
 }
 """How an end state is compared with the golden one, by name, with one sentence each."""

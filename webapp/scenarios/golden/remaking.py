@@ -43,7 +43,7 @@ def report_undecided(places: Iterable[Volatile]) -> list[Finding]:
         Finding(
             kind=UNDECIDED,
             place=item.path[:300],
-            message=f"{item.path[:300]} differs between right runs, on a record that existed at the start. {item.reason}",
+            message=f"{item.path[:300]} differs between right runs, on what existed at the start. {item.reason}",
             data=item.model_dump(mode="json"),
         )
         for item in places

@@ -20,10 +20,10 @@ from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.answers.answer_form import read_form_and_expected
-from webapp.scenarios.audits.services import case_of, start_tasks_audit, subject_of
+from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, case_of, start_tasks_audit, subject_of
 from webapp.scenarios.further_revisions import lock_current, save_further
 from webapp.scenarios.golden.remaking import UNDECIDED, leads_somewhere, remake_golden, report_undecided
-from webapp.scenarios.human_work import has_human_work
+from webapp.scenarios.human_work import BESIDE, MOST_LISTED, describe_revision_beside
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import offered_program, reference_of
@@ -42,17 +42,19 @@ NO_GOLDEN = "No golden state judges this task, so it has no volatile places."
 
 @dataclass
 class GoldensMade:
-    """What became of the wish to judge tasks by golden states. `unsuitable`: without a reference, or by a rubric."""
+    """What became of the wish to judge tasks by golden states. `unsuitable`: superseded, without a reference, or judged
+    by a rubric; `beside` are revisions that are not current, as what people edited or decided on stays."""
 
     made: list[int] = field(default_factory=list)
     had_one: int = 0
     unsuitable: int = 0
-    human_work: int = 0
+    beside: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         counts = {"made": len(self.made), "had_one": self.had_one, "unsuitable": self.unsuitable}
-        return {**counts, "human_work": self.human_work, "failed": self.failed}
+        listed = {BESIDE: self.beside[:MOST_LISTED]} if self.beside else {}
+        return {**counts, **listed, "failed": self.failed}
 
 
 def find_obstacle(revision: TaskRevision | None) -> str:
@@ -61,6 +63,8 @@ def find_obstacle(revision: TaskRevision | None) -> str:
         return "This task has no revision any more."
     if revision.verifier_kind == "rubric":
         return RUBRIC
+    if revision.superseded:
+        return f"This task is superseded. {revision.superseded} {SUPERSEDED_REMEDY}"
     return NO_REFERENCE if reference_of(revision) is None else ""
 
 
@@ -81,7 +85,7 @@ def start_golden(user: Any, task: Task, equality: Equality) -> Job:
 
 
 def start_environment_golden(user: Any, environment: Environment, equality: Equality) -> Job:
-    """Queue the making of golden states for the tasks of an environment that have a reference and no human work."""
+    """Queue the making of golden states for the tasks of an environment that have a reference."""
     subject = f"environment:{environment.pk}"
     known = open_of(KIND, subject)
     if known is not None:
@@ -94,19 +98,13 @@ def start_environment_golden(user: Any, environment: Environment, equality: Equa
 
 
 def make_task_golden(
-    sandbox: Sandbox,
-    task: Task,
-    user: Any,
-    equality: Equality,
-    *,
-    audited: bool = True,
-    leaves_human_work: bool = False,
+    sandbox: Sandbox, task: Task, user: Any, equality: Equality, *, audited: bool = True
 ) -> TaskRevision:
     """Execute the reference and judge the task by the state that it leaves. Of a task that is judged by one already,
     it is made anew, and the volatile places stay that people declared.
 
-    Its audit is queued, unless the caller does that for many (`audited`). With `leaves_human_work` a task that a person
-    has edited or decided on meanwhile is refused.
+    Its audit is queued. Without `audited` it is one of many, which the caller audits: then what a person edited or
+    decided on stays current, and the revision stands beside.
 
     Raises InputError, ProgramError, StateError and InfrastructureError.
     """
@@ -125,9 +123,6 @@ def make_task_golden(
         locked = lock_current(task)
         if locked is None or locked.pk != revision.pk:
             raise InputError("The task was changed while its golden state was made. Make it again.")
-        row = Task.objects.select_for_update(of=("self",)).get(pk=task.pk)
-        if leaves_human_work and has_human_work(row):
-            raise InputError("A person edited the task or decided on it while its golden state was made.")
         counts = {"volatile": len(made.golden.volatile), "undecided": len(made.unapproved)}
         record = task_record(locked, None, changes)
         return save_further(
@@ -144,8 +139,9 @@ def make_goldens(
 ) -> GoldensMade:
     """Judge each of these tasks by the golden state of its reference, then queue one audit of all that got one.
 
-    A task with human work, without a reference, with a rubric or with a golden state is left as it is. `progress` may
-    raise to stop. Raises InfrastructureError.
+    A task that is superseded, without a reference, with a rubric or with a golden state is left as it is. What people
+    edited or decided on stays current, and the revision with the golden state stands beside. `progress` may raise to
+    stop. Raises InfrastructureError.
     """
     done = GoldensMade()
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
@@ -157,8 +153,6 @@ def make_goldens(
                 done.had_one += 1
             elif find_obstacle(row.current):
                 done.unsuitable += 1
-            elif has_human_work(row):
-                done.human_work += 1
             else:
                 _try_golden(sandbox, row, user, equality, done)
     finally:
@@ -168,9 +162,7 @@ def make_goldens(
     return done
 
 
-def declare_volatile(
-    sandbox: Sandbox, user: Any, task: Task, place: Volatile, seen: int | None = None
-) -> TaskRevision:
+def declare_volatile(sandbox: Sandbox, user: Any, task: Task, place: Volatile, seen: int | None = None) -> TaskRevision:
     """Declare a place of the golden state volatile, in the name of the person who is its `by`.
 
     Raises Conflict: no golden state judges the task, it holds nothing there, or that is declared already;
@@ -249,8 +241,11 @@ def _look_at_start(
 
 def _try_golden(sandbox: Sandbox, task: Task, user: Any, equality: Equality, done: GoldensMade) -> None:
     try:
-        make_task_golden(sandbox, task, user, equality, audited=False, leaves_human_work=True)
+        made = make_task_golden(sandbox, task, user, equality, audited=False)
     except (InputError, ProgramError, StateError, Conflict) as error:
         done.failed.append({"place": task.key, "reason": str(error)[:500]})
-    else:
+        return
+    if Task.objects.filter(pk=task.pk, current=made.pk).exists():
         done.made.append(task.pk)
+    else:
+        done.beside.append(describe_revision_beside(made))

@@ -11,6 +11,7 @@ from synthesis.runtime import default_sandbox
 from webapp.commands import as_json, one_clear_line, source_name, teller
 from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.golden.services import make_goldens
+from webapp.scenarios.human_work import BESIDE
 from webapp.scenarios.management.commands.audit import chosen
 from webapp.templatetags.show import plain
 
@@ -18,7 +19,7 @@ from webapp.templatetags.show import plain
 class Command(BaseCommand):
     help = (
         "Judge tasks by golden states: each gets a further revision whose reward is 1 if an attempt ends in the state "
-        "that its reference leaves. Tasks that people edited or decided on stay as they are. Audits are queued."
+        "that its reference leaves. Of what people edited or decided on it stands beside. Audits are queued."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -47,7 +48,8 @@ class Command(BaseCommand):
             self.stderr.write(f"  {plain(item['place'])}: {plain(item['reason'])}")
         self.stderr.write(
             f"golden states: {result['made']} made, {result['had_one']} had one, {result['unsuitable']} without a "
-            f"reference or judged by a rubric, {result['human_work']} are human work, {len(result['failed'])} failed"
+            f"reference, superseded or judged by a rubric, {len(result.get(BESIDE, ()))} beside human work, "
+            f"{len(result['failed'])} failed"
         )
         if options["json"]:
             self.stdout.write(as_json(result))
