@@ -78,6 +78,12 @@ def difference_line(change: OutsideChange) -> str:
     return f"{what} missing from {place}" if change.kind == "removed" else outside_line(change)
 
 
+def difference_sentence(changes: Iterable[OutsideChange]) -> str:
+    """`Other than the golden state: 1 record missing from orders.` Empty without any."""
+    lines = [difference_line(change) for change in changes]
+    return f"Other than the golden state: {'; '.join(lines)}." if lines else ""
+
+
 def _whole(above: list[str], last: str, allowance: Allowance) -> str:
     """The phrase of what is counted or ordered; empty where a field is meant."""
     if last == "#":
