@@ -48,6 +48,12 @@ def framed(job: Job) -> list[MadeLink]:
     return _beside(job)
 
 
+@made_by("golden_task")
+def judged_by_golden_states(job: Job) -> list[MadeLink]:
+    """What stands beside human work."""
+    return _beside(job)
+
+
 def _beside(job: Job) -> list[MadeLink]:
     stays = job.result.get(BESIDE)
     if not isinstance(stays, list) or not stays:
@@ -121,17 +127,15 @@ def make_frame(context: JobContext) -> dict[str, Any]:
 
 @job("golden_task", queue="sandbox")
 def make_golden(context: JobContext) -> dict[str, Any]:
-    """Judge a task, or all of an environment, by the golden state of its reference."""
-    equality, sandbox = context.payload["equality"], default_sandbox()
-    if "environment" in context.payload:
-        rows = Task.objects.filter(environment=context.payload["environment"]).order_by("id")
-        chosen = list(rows.values_list("id", flat=True))
-        return make_goldens(sandbox, chosen, person_of(context), equality, context.progress).report()
+    """Judge tasks by the golden states of their references: one, all of an environment, or those a filter leaves."""
+    payload, sandbox, user = context.payload, default_sandbox(), person_of(context)
+    if "task" not in payload:
+        return make_goldens(sandbox, _chosen(payload), user, payload["equality"], context.progress).report()
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
-    row = rows.filter(pk=context.payload["task"]).first()
+    row = rows.filter(pk=payload["task"]).first()
     if row is None:
         raise InputError("This task is gone.")
-    return {"revision": make_task_golden(sandbox, row, person_of(context), equality).number}
+    return {"revision": make_task_golden(sandbox, row, user, payload["equality"]).number}
 
 
 def person_of(context: JobContext) -> User | None:

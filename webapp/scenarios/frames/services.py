@@ -183,9 +183,9 @@ def frame_tasks(
 ) -> FramesMade:
     """Give each of these tasks the frame that its reference spans, then queue one audit of all that got one.
 
-    A task that is superseded, without a reference, with a frame or with a verifier that takes none is left as it is; with `pins` a frame
-    that pins nothing becomes one that pins values. What people edited or decided on stays current, and the revision
-    with the frame stands beside. `progress` may raise to stop. Raises InfrastructureError.
+    A task that is superseded, without a reference, with a frame or with a verifier that takes none is left as it is;
+    with `pins` a frame that pins nothing becomes one that pins values. What people edited or decided on stays current,
+    and the revision with the frame stands beside. `progress` may raise to stop. Raises InfrastructureError.
     """
     done = FramesMade()
     rows = Task.objects.select_related("current").defer("current__record")

@@ -22,7 +22,7 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.types import Id
 from webapp.scenarios import queries
 from webapp.scenarios.golden import services
-from webapp.scenarios.golden.schemas import GoldenIn, VolatileIn, VolatileRemoval
+from webapp.scenarios.golden.schemas import GoldenIn, GoldenWish, VolatileIn, VolatileRemoval
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.schemas import RevisionOut, TaskOut
 
@@ -74,13 +74,23 @@ def remove_volatile_place(request: HttpRequest, pk: Id, removal: VolatileRemoval
 )
 @idempotent
 def create_environment_golden(request: HttpRequest, pk: Id, wish: GoldenIn) -> Job:
-    """Judge the tasks of an environment by golden states: those that have a reference.
+    """Judge the tasks of an environment by golden states: those that have a reference. Follow the job at /jobs/{id}.
 
-    Follow the job at /jobs/{id}.
+    What people edited or decided on stays current, and the further revision stands beside, as the job's result lists.
     """
     environment = get_object_or_404(Environment.objects.select_related("current").defer(*HEAVY), pk=pk)
     require_match(request, EnvironmentOut.from_orm(environment))
     return services.start_environment_golden(person(request), environment, wish.equality)
+
+
+@router.post("/golden", auth=needs("review"), response={202: JobOut})
+@idempotent
+def create_golden(request: HttpRequest, wish: GoldenWish) -> Job:
+    """Judge the tasks that a filter leaves by golden states: those that have a reference. Follow the job at /jobs/{id}.
+
+    What people edited or decided on stays current, and the further revision stands beside, as the job's result lists.
+    """
+    return services.start_filter_golden(person(request), wish.filter.values(), wish.equality)
 
 
 def _matched(request: HttpRequest, pk: int) -> Task:

@@ -8,6 +8,7 @@ from pydantic import ConfigDict, Field
 
 from synthesis.contracts import Equality, VolatileRole
 from webapp.rest.types import BodyIn, Text
+from webapp.scenarios.schemas import TaskFilterQuery
 
 Place = Annotated[Text, Field(min_length=2, max_length=600, pattern=r"^/", description="As /orders/O-3/token.")]
 
@@ -22,6 +23,12 @@ class GoldenIn(BodyIn):
             "must be the same."
         ),
     ] = "roles"
+
+
+class GoldenWish(GoldenIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"filter": {"source": "import"}, "equality": "roles"}]})
+
+    filter: Annotated[TaskFilterQuery, Field(description="As the list of tasks takes it.")]
 
 
 class VolatileIn(BodyIn):

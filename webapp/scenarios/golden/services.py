@@ -97,6 +97,14 @@ def start_environment_golden(user: Any, environment: Environment, equality: Equa
     return row
 
 
+@transaction.atomic
+def start_filter_golden(user: Any, wanted: dict[str, Any], equality: Equality) -> Job:
+    """Queue the making of golden states for every task that a `TaskFilters`' values leave when the job runs."""
+    row = create(KIND, "Golden states of tasks", {"filter": wanted, "equality": equality}, user)
+    audit(user, "task.goldens.start", row, filter=wanted, equality=equality)
+    return row
+
+
 def make_task_golden(
     sandbox: Sandbox, task: Task, user: Any, equality: Equality, *, audited: bool = True
 ) -> TaskRevision:

@@ -54,4 +54,4 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(as_json(result))
         if result["failed"]:
-            raise CommandError(f"{len(result['failed'])} golden states could not be made.", returncode=1)
+            raise CommandError(f"{len(result['failed'])} of the golden states could not be made.", returncode=1)
