@@ -73,5 +73,6 @@ def make_task(*calls: ReferenceCall, **changes: Any) -> Task:
     } | changes
     listed = [{"check_item": VISITED.label, "check_func": VISITED.source}]
     raw = {"env_id": "desk", "task_id": fields["key"], "task": fields["instruction"], "checklist_with_func": listed}
+    raw["init_config"] = fields["initial_state"]
     fields.setdefault("raw", raw | form_record(fields["answer_form"], fields["expected_answer"]))
     return imported_task(environment_record(), TaskRecord(**nest_verifier(fields)))

@@ -166,8 +166,9 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
     return {
         "task": task,
         "revision": revision,
-        **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria", "equality")},
+        **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
         "equalities": [(name, *words) for name, words in EQUALITIES.items()],
+        "equality": body.get("equality", read_equality(revision)),
         "is_golden": revision.verifier_kind == "golden",
         "is_rubric": revision.verifier_kind == "rubric",
         "form_rows": rows if len(rows) <= MOST_ROWS else None,

@@ -231,7 +231,7 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
         "instruction": revision.instruction,
         "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
         "criteria": spell_criteria(revision),
-        "equality": read_equality(revision),
+        **({"equality": equality} if (equality := read_equality(revision)) else {}),
         "answer_form": form_record(form, {}).get("answer_form", []),
         "expected_answer": expected,
         "reference": spelled_reference(edit.reference),

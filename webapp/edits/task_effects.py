@@ -21,7 +21,7 @@ from webapp.edits.proposals import ProposedTask
 from webapp.edits.run_effects import RunEffect
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import Case, NamedJudge, compute
-from webapp.scenarios.golden.remaking import remake_golden, report_not_made, report_undecided
+from webapp.scenarios.golden.reference_state import remake_golden, report_not_made, report_undecided
 from webapp.scenarios.golden.services import list_undecided
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import Audit, AuditState

@@ -20,8 +20,8 @@ from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
+from webapp.scenarios.audits.further_revisions import lock_current, save_further
 from webapp.scenarios.audits.services import case_of, refuse_superseded, start_tasks_audit, subject_of
-from webapp.scenarios.further_revisions import lock_current, save_further
 from webapp.scenarios.human_work import BESIDE, MOST_LISTED, describe_revision_beside
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, reference_of

@@ -20,9 +20,15 @@ from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.answers.answer_form import read_form_and_expected
+from webapp.scenarios.audits.further_revisions import lock_current, save_further
 from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, case_of, start_tasks_audit, subject_of
-from webapp.scenarios.further_revisions import lock_current, save_further
-from webapp.scenarios.golden.remaking import UNDECIDED, leads_somewhere, remake_golden, report_undecided
+from webapp.scenarios.golden.reference_state import (
+    UNDECIDED,
+    leads_somewhere,
+    leave_out_declared,
+    remake_golden,
+    report_undecided,
+)
 from webapp.scenarios.human_work import BESIDE, MOST_LISTED, describe_revision_beside
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import Task, TaskRevision
@@ -221,8 +227,7 @@ def _with_volatile(
     """A further revision with these volatile places, current from now on."""
     verifier = read_verifier(revision)
     changes = RevisionChanges(verifier=verifier.model_copy(update={"volatile": tuple(places)}), checks=())
-    paths = {item.path for item in places}
-    undecided = [item for item in list_undecided(revision) if item.path not in paths]
+    undecided = leave_out_declared(list_undecided(revision), places)
     start = _look_at_start(sandbox, revision, changes, undecided)
     with transaction.atomic():
         locked = lock_current(revision.task, seen)

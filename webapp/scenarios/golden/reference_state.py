@@ -33,8 +33,18 @@ def remake_golden(
     kept = tuple(item for item in declared if item.by)
     paths = {item.path for item in kept}
     found = tuple(item for item in made.golden.volatile if item.path not in paths)
-    undecided = tuple(item for item in made.unapproved if item.path not in paths)
-    return MadeGolden(golden=made.golden.model_copy(update={"volatile": (*found, *kept)}), unapproved=undecided)
+    golden = made.golden.model_copy(update={"volatile": (*found, *kept)})
+    return MadeGolden(golden=golden, unapproved=tuple(leave_out_declared(made.unapproved, kept)))
+
+
+def leave_out_declared(places: Iterable[Volatile], declared: Iterable[Volatile]) -> list[Volatile]:
+    """Return the places that no declared one covers: `/users/*/token` covers `/users/U-1/token`."""
+    patterns = [item.path.split("/") for item in declared]
+    return [place for place in places if not any(_covers(one, place.path.split("/")) for one in patterns)]
+
+
+def _covers(pattern: Sequence[str], parts: Sequence[str]) -> bool:
+    return len(pattern) == len(parts) and all(one in ("*", part) for one, part in zip(pattern, parts, strict=True))
 
 
 def report_undecided(places: Iterable[Volatile]) -> list[Finding]:
