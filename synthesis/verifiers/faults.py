@@ -38,10 +38,8 @@ def goal_faults(golden: GoldenVerifier | None, at_start: Sequence[OutsideChange]
     """A golden state that is the state at the start, without an answer that would be asked for."""
     if golden is None or golden.checks or at_start:
         return []
-    message = (
-        "The golden state is the state at the start, and no answer is asked for: doing nothing is all there is to "
-    )
-    message += "do. Give the task an answer form, or another kind of verifier."
+    message = "The golden state is the state at the start, and no answer is asked for: doing nothing would solve it. "
+    message += "Give the task an answer form, or another kind of verifier."
     return [Fault(kind="no_goal", message=message)]
 
 
@@ -97,10 +95,8 @@ def volatile_faults(golden: GoldenVerifier, found: Iterable[Volatile]) -> list[F
     faults = []
     for item in golden.volatile:
         if not item.by and (item.path, item.role) not in known:
-            message = (
-                f"{item.path} is volatile ({item.role}), but nothing that the program does by itself explains it: "
-            )
-            message += "whatever stands there is right. Take it out, or have a person say why in its name (`by`)."
+            message = f"{item.path} is volatile ({item.role}), and nothing that the program does itself explains it. "
+            message += "Whatever stands there is right. Take it out, or have a person say why in its name (`by`)."
             faults.append(Fault(kind="volatile_unapproved", message=message))
     return faults
 

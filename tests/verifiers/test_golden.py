@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import copy
+import itertools
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -16,6 +19,8 @@ START: dict[str, Any] = {
     "payments": {},
     "tickets": [{"id": 1, "text": "leak"}, {"id": 2, "text": "noise"}],
     "lines": [],
+    "badges": [],
+    "loans": [],
     "log": ["opened"],
     "tags": {"red", "blue"},
     "next_order": 2,
@@ -28,6 +33,8 @@ VOLATILE = (
     ("/payments/+/code", "token"),
     ("/tickets/+", "id"),
     ("/lines/+/ticket_id", "id"),
+    ("/badges/+", "id"),
+    ("/loans/+", "id"),
     ("/next_order", "counter"),
 )
 
@@ -38,6 +45,14 @@ def order(name: str, item: str = "tea", at: Any = "2026-06-02T10:00:00", **more:
 
 def payment(name: str, order: str, code: Any = "x7Qa", **more: Any) -> dict[str, Any]:
     return {name: {"id": name, "order_id": order, "code": code, **more}}
+
+
+def badges(made: str, lent: str) -> dict[str, Any]:
+    """Badges with number and letter, and loans of them by number, the first one once and so on."""
+    return {
+        "badges": [{"id": int(text[:-1]), "of": text[-1]} for text in made.split()],
+        "loans": [{"badge_id": int(text), "times": times} for times, text in enumerate(lent.split(), 1)],
+    }
 
 
 def state(**changes: Any) -> dict[str, Any]:
@@ -84,6 +99,7 @@ EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"tickets": [*TICKETS, {"id": 4, "text": "b"}]},
         {"tickets": [*START["tickets"], {"id": 5, "text": "b"}, {"id": 8, "text": "3"}]},
     ),
+    "collections told apart by the ids of another": (badges("1a 2b", "1 2"), badges("4b 5a", "5 4")),
     "a set": ({"tags": {"red", "green"}}, {"tags": {"green", "red"}}),
 }
 
@@ -141,6 +157,11 @@ UNEQUAL: dict[str, tuple[dict[str, Any], dict[str, Any], list[tuple[str, str]]]]
         {"orders": ALIKE, "payments": payment("P-1", "O-2") | payment("P-2", "O-2")},
         [("/payments/+/order_id", "value")],
     ),
+    "the loan of another badge": (
+        badges("1a 2b", "1 2"),
+        badges("4a 5b", "5 4"),
+        [("/loans/+/times", "value"), ("/loans/+/times", "value")],
+    ),
     "the wrong one of two": (
         TWO | {"payments": payment("P-1", "O-2")},
         TWO | {"payments": payment("P-1", "O-3")},
@@ -189,3 +210,66 @@ def test_whatever_else_differs_is_said(name: str) -> None:
     if name == "an old record removed":
         found = [one for one in found if one[0] == "/orders"]
     assert found == expected
+
+
+def shuffled_world(luck: random.Random, count: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Records that name each other at random, and the same under other ids and in another order."""
+    names = [f"O-{number}" for number in luck.sample(range(10, 90), count)]
+    others = dict(zip(names, [f"O-{number}" for number in luck.sample(range(10, 90), count)], strict=True))
+    pays = [f"P-{number}" for number in range(count + 1)]
+    moved = dict(zip(pays, luck.sample(pays, count + 1), strict=True))
+    items = {name: (luck.choice(["tea", "tea", "milk"]), luck.choice([None] * 4 + names)) for name in names}
+    paid = {pay: luck.choice(names) for pay in pays}
+    one: dict[str, Any] = {"orders": {}, "payments": {}}
+    two: dict[str, Any] = {"orders": {}, "payments": {}}
+    for name in names:
+        item, after = items[name]
+        one["orders"] |= order(name, item, after=after)
+        two["orders"] = order(others[name], item, "2030-01-01T01:01:01", after=others.get(after or "")) | two["orders"]
+    for pay in luck.sample(pays, count + 1):
+        one["payments"] |= payment(pay, paid[pay])
+        two["payments"] |= payment(moved[pay], others[paid[pay]], luck.random())
+    return state(**one), state(**two)
+
+
+def same_but_one(luck: random.Random, world: dict[str, Any]) -> dict[str, Any]:
+    """The world with one payment or order that names another order, so that some are named more often than before."""
+    changed = copy.deepcopy(world)
+    record = luck.choice([*changed["payments"].values()])
+    record["order_id"] = luck.choice([name for name in world["orders"] if name != record["order_id"]])
+    return changed
+
+
+def isomorphic(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    """Whether two worlds are the same under some other ids, by trying all of them."""
+
+    def facts(world: dict[str, Any], names: dict[str, str]) -> Any:
+        rows = [(names[key], item["item"], names.get(item.get("after") or "")) for key, item in world["orders"].items()]
+        paid = sorted(names[item["order_id"]] for item in world["payments"].values())
+        return sorted(rows, key=str), paid
+
+    own = {key: key for key in one["orders"]}
+    right = facts(one, own)
+    new = [key for key in other["orders"] if key not in START["orders"]]
+    targets = [key for key in one["orders"] if key not in START["orders"]]
+    return any(
+        facts(other, dict(zip(new, chosen, strict=True)) | {"O-1": "O-1"}) == right
+        for chosen in itertools.permutations(targets)
+    )
+
+
+def test_ids_are_matched_exactly_if_some_bijection_does() -> None:
+    """Against all bijections, tried one by one."""
+    luck, seen = random.Random(5), Counter[bool]()
+    for _ in range(80):
+        one, two = shuffled_world(luck, luck.randrange(2, 6))
+        for payments in (one["payments"], two["payments"]):
+            for item in payments.values():
+                item["code"] = "x"
+        assert differences(golden(**{key: one[key] for key in ("orders", "payments")}), two) == []
+        wrong = same_but_one(luck, two)
+        equal = isomorphic(one, wrong)
+        seen[equal] += 1
+        found = differences(golden(**{key: one[key] for key in ("orders", "payments")}), wrong)
+        assert (found == []) is equal
+    assert min(seen[True], seen[False]) > 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from synthesis.contracts import CheckRecord
+from synthesis.contracts import CheckRecord, GoldenVerifier
 from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import field_checks
 from synthesis.formats.criteria import criterion_line
@@ -25,7 +25,14 @@ from webapp.edits.proposals import (
     standing_parts,
 )
 from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
-from webapp.edits.verifier_part import EDITABLE, drafted_kind, list_script_faults, spell_drafted_texts, spell_verifier
+from webapp.edits.verifier_part import (
+    EDITABLE,
+    drafted_kind,
+    list_script_faults,
+    read_equality,
+    spell_drafted_texts,
+    spell_verifier,
+)
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.case_groups import cited_lines
@@ -37,6 +44,7 @@ from webapp.jobs.queries import of_subject, open_of
 from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
 from webapp.scenarios.answers.answer_form import read_form_and_expected, spell_form_parts
+from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.models import StateBody, Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import RevisionChanges, own_checks
@@ -169,6 +177,8 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "revision": revision,
         **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
         **_verifier_context(revision, body),
+        "equalities": [(name, *words) for name, words in EQUALITIES.items()],
+        "equality": body.get("equality", read_equality(revision)),
         "form_rows": rows if len(rows) <= MOST_ROWS else None,
         "form_types": list(TYPE_WORDS.items()),
         "form_checks": _form_checks(edit, body),
@@ -226,7 +236,10 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     made = form if changes.answer_form is None else changes.answer_form
     values = expected if changes.expected_answer is None else changes.expected_answer
     parts += [part(*texts, budget) for texts in spell_form_parts((form, expected), (made, values))]
-    if changes.verifier is not None:
+    if isinstance(changes.verifier, GoldenVerifier) and "verifier" not in edit.body:
+        words = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", *words, budget))
+    elif changes.verifier is not None:
         texts = spell_verifier_texts(revision), spell_drafted_texts(edit.body["verifier"], changes.verifier)
         parts += [part(*three, budget) for three in pair_texts(*texts)]
     if changes.checks is not None or changes.verifier is not None:

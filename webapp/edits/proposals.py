@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from synthesis.assessment.environments import read_findings, view_of
-from synthesis.contracts import CheckRecord, Finding, Frame, Program, Reference, ReferenceCall, State
+from synthesis.contracts import CheckRecord, Finding, Frame, GoldenVerifier, Program, Reference, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, ProgramError
 from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
 from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
@@ -24,6 +24,7 @@ from webapp.edits.verifier_part import (
     drafted_verifier,
     find_kind_problem,
     list_script_faults,
+    read_equality,
     require_sound_script,
     spell_verifier,
 )
@@ -80,6 +81,8 @@ class ProposedTask:
     """Whether the edit brings the reference."""
     new_frame: bool = False
     """Whether what a right way may change has to be found anew."""
+    new_golden: bool = False
+    """Whether the golden state that judges the task has to be made anew."""
 
 
 def editable_source(version: Version, tool: str) -> tuple[str, int]:
@@ -170,10 +173,18 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
     new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
     record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
     require_sound_script(record.verifier)
+    is_golden = isinstance(record.verifier, GoldenVerifier)
+    new_golden = is_golden and (new_state or new_reference or "equality" in body)
     require_fields(record.verifier.criteria, record.answer_form, record.expected_answer, "The task")
     initial = load_state(edit.initial_id) if new_state and edit.initial_id else base.initial
     return replace(
-        base, record=record, initial=initial, reference=reference, new_reference=new_reference, new_frame=new_frame
+        base,
+        record=record,
+        initial=initial,
+        reference=reference,
+        new_reference=new_reference,
+        new_frame=new_frame,
+        new_golden=new_golden,
     )
 
 
@@ -221,6 +232,7 @@ def spell_parts(revision: TaskRevision) -> dict[str, Any]:
         "instruction": revision.instruction,
         "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
         "criteria": spell_criteria(revision),
+        **({"equality": equality} if (equality := read_equality(revision)) else {}),
         "answer_form": form_record(form, {}).get("answer_form", []),
         "expected_answer": expected,
     }
@@ -313,6 +325,10 @@ def find_form_problem(edit: Edit) -> str:
     kind, problem = drafted_kind(edit.body, edit.revision), find_kind_problem(edit.body, edit.revision)
     if problem or kind == "rubric":
         return problem
+    if kind == "golden" and edit.body.get("checks"):
+        return "A golden state judges this task, and no checks beside it. Leave the checks out."
+    if kind != "golden" and edit.body.get("equality"):
+        return "No golden state judges this task, so there is no equality to choose."
     form, expected = read_form_and_expected(edit.revision)
     try:
         form, expected = drafted_form(edit.body, form, expected)

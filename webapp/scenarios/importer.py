@@ -37,7 +37,13 @@ from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import count_findings, program_of
 from webapp.scenarios.frames.services import frame_tasks
-from webapp.scenarios.human_work import describe_revision_beside, describe_version_beside, leave_out_human_work
+from webapp.scenarios.human_work import (
+    BESIDE,
+    MOST_LISTED,
+    describe_revision_beside,
+    describe_version_beside,
+    leave_out_human_work,
+)
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.services import (
     SavedTask,
@@ -55,9 +61,6 @@ PASSES = (InfrastructureError, OperationalError, InterfaceError, SoftTimeLimitEx
 """What says nothing about a record: the sandbox or the database is gone, or the job's time is over."""
 CHUNK = 1000
 MAX_HUNG = 3
-BESIDE = "beside_human_work"
-"""The part of an import's result that lists what was stored beside human work, or found stored there."""
-MOST_LISTED = 5_000
 STAYED: tuple[Saved, ...] = ("beside", "kept")
 Progress = Callable[[int, int, str], None]
 
@@ -158,7 +161,7 @@ def import_entries(
     progress(total, total, "")
     if not frames:
         return run.report()
-    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user, leaves_human_work=True)
+    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user)
     return run.report() | {"frames": framed.report()}
 
 

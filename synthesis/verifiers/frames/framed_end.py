@@ -259,8 +259,8 @@ class FramedEnd:
             return False
         parts = [item.path.split("/") for item in self.frame.allowances]
         growing = {part for several in parts if several[-1] == "+" for part in several[1:-1] if part != "*"}
-        counted = {_stem(word) for word in words - _COUNTING}
-        names = {_stem(word) for name in growing for word in [name.lower(), *re.findall(r"[a-z]+", name.lower())]}
+        counted = {stem_word(word) for word in words - _COUNTING}
+        names = {stem_word(word) for name in growing for word in [name.lower(), *re.findall(r"[a-z]+", name.lower())]}
         return bool(growing) and (not counted or bool(counted & names))
 
 
@@ -301,7 +301,8 @@ def shown_value(value: Any) -> str:
     return text if len(text) <= SHOWN_CHARS else f"{text[:SHOWN_CHARS]}…"
 
 
-def _stem(word: str) -> str:
+def stem_word(word: str) -> str:
+    """A word without the ending of its plural."""
     for end, other in (("ies", "y"), ("ses", "s"), ("xes", "x"), ("s", "")):
         if word.endswith(end) and len(word) > len(end) + 1:
             return word.removesuffix(end) + other

@@ -186,7 +186,8 @@ def _own_numbers(sandbox: Sandbox, subject: Subject, start: State) -> Iterator[V
             passed = counters(changes)
             counting |= {path_of(change.keys) for change in passed}
             added = dict(_added_keys(changes))
-            counted = {path: keys for path, keys in added.items() if passed and _are_numbered(keys, passed)}
+            named = set(_texts(call.arguments))
+            counted = {path: keys for path, keys in added.items() if not keys & named and _are_numbered(keys, passed)}
             made = {path: made.get(path, set()) | counted.get(path, set()) for path in (*made, *counted)}
             if added.keys() - counted.keys():
                 asked.append((step, added.keys() - counted.keys()))

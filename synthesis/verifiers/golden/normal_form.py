@@ -18,8 +18,18 @@ from synthesis.contracts import State
 from synthesis.contracts.verifier_kinds import Volatile, VolatileRole
 from synthesis.runtime import canonical_json, same_encoded
 from synthesis.runtime.encoding import share_unchanged
+from synthesis.verifiers.frames.framed_end import stem_word
 from synthesis.verifiers.frames.pinned_values import SHORTEST_ID, Names, known_texts
-from synthesis.verifiers.state_changes import by_id, holds_records, id_field, items_of, mapping_of, path_of
+from synthesis.verifiers.state_changes import (
+    StateChange,
+    by_id,
+    holds_records,
+    id_field,
+    items_of,
+    mapping_of,
+    path_of,
+    state_changes,
+)
 
 NEW: Any = object()
 """Stands for the value at the start where there was none."""
@@ -28,6 +38,8 @@ TOKEN = "\0"
 _TAGS_OF_MOMENTS = ("$datetime", "$date", "$time")
 _UNORDERED = ("$set", "$frozenset", "$dict", "$counter")
 _FRACTION = re.compile(r"\.\d+")
+_TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
+_MOMENT = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{_TIME})?|{_TIME}")
 _ATOM = re.compile(r"[A-Za-z0-9]+")
 Rules = Sequence[tuple[tuple[str, ...], VolatileRole]]
 """The parts of a path that lead to a volatile place from where one stands, with its role."""
@@ -53,22 +65,52 @@ class NormalState:
 
 
 class NormalForm:
-    """Brings states into normal form: ends of one task, held against the same volatile places."""
+    """Brings states into normal form: ends of one task, held against the same volatile places of a golden state."""
 
-    def __init__(self, start: State, volatile: Iterable[Volatile]) -> None:
-        self.start = start
+    def __init__(self, start: State, golden: State, volatile: Iterable[Volatile]) -> None:
+        self._start = start
         self._known = known_texts(start)
         self._rules: Rules = [(tuple(item.path.split("/")[1:]), item.role) for item in volatile]
-        self._id_places = [item.path for item in volatile if item.role == "id" and item.path.endswith("/+")]
+        places = [item.path[:-2] for item in volatile if item.role == "id" and item.path.endswith("/+")]
+        self._places = IdPlaces(places, state_changes(start, golden))
 
     def normalize(self, state: State) -> NormalState:
         """The normal form of a state, sharing with it, and with the start, what stays as it is."""
-        return _Walk(self.start, self._known, self._id_places).normalize(state, self._rules)
+        return _Walk(self._start, self._known, self._places).normalize(state, self._rules)
+
+
+class IdPlaces:
+    """The collections whose ids are volatile, and what refers to which of them.
+
+    A collection may be told apart by the ids of records in another: loans by the badges that were lent.
+    """
+
+    def __init__(self, places: Sequence[str], golden: Iterable[StateChange]) -> None:
+        self._places = places
+        self._keys = {
+            path_of(change.keys): {key for key, _ in change.items} for change in golden if change.kind == "added"
+        }
+        self._by_word = {stem_word(place.rpartition("/")[2].lower()): place for place in reversed(places)}
+
+    def owner(self, place: str, own: str) -> str:
+        """The collection whose ids tell the records of a collection apart, by the field that holds them there."""
+        if own and own != "id":
+            return self._by_word.get(own.removesuffix("_id").lower(), place)
+        keys = self._keys.get(place, set())
+        if not own and keys:
+            return next((other for other in self._places if keys <= self._keys.get(other, set())), place)
+        return place
+
+    def likely(self, path: str) -> list[str]:
+        """The collections that a reference may be to, first the one that its field is named after."""
+        word = stem_word(path.rpartition("/")[2].lower().removesuffix("_ids").removesuffix("_id"))
+        named = self._by_word.get(word)
+        return [*([named] if named is not None else []), *self._places]
 
 
 class _Walk:
-    def __init__(self, start: State, known: frozenset[str], id_places: Sequence[str]) -> None:
-        self._start, self._known, self._id_places = start, known, id_places
+    def __init__(self, start: State, known: frozenset[str], places: IdPlaces) -> None:
+        self._start, self._known, self._places = start, known, places
         self._normal = NormalState({})
         self._weak: set[str] = set()
 
@@ -86,7 +128,7 @@ class _Walk:
     def _value(self, value: Any, old: Any, path: str, rules: Rules) -> Any:
         roles = [role for rest, role in rules if not rest]
         for role in roles:
-            held = self._reference(value) if role == "id" else placeholder(value, role)
+            held = self._reference(value, path) if role == "id" else placeholder(value, role)
             if held is not None:
                 return held
         if old is not NEW and same_encoded(old, value):
@@ -110,7 +152,7 @@ class _Walk:
                 inner = self._value(item, before.get(key, NEW), path + part, rules_behind(rules, part[1:]))
                 changed[key] = key, inner
             else:
-                changed[key] = self._added(key, item, f"{path}/+", own, rules_behind(rules, "+"))
+                changed[key] = self._added(key, item, f"{path}/+", own, rules_behind(rules, "+"))[:2]
         return with_fields(value, changed)
 
     def _list(self, value: Any, items: list[Any], old: Any, path: str, rules: Rules) -> Any:
@@ -132,37 +174,39 @@ class _Walk:
                 part = path_of((key,))
                 kept.append(self._value(item, before[key], path + part, rules_behind(rules, part[1:])))
             else:
-                many = len(self._normal.ids)
-                _, inner = self._added(key, item, f"{path}/+", own, behind)
-                (tail if any(new.place == path for new in self._normal.ids[many:]) else kept).append(inner)
+                _, inner, is_volatile = self._added(key, item, f"{path}/+", own, behind)
+                (tail if is_volatile else kept).append(inner)
         entries = [*kept, *tail]
         if tail:
             self._normal.tails[id(entries)] = len(tail)
         return with_items(value, entries)
 
-    def _added(self, key: str, item: Any, path: str, own: str, rules: Rules) -> tuple[str, Any]:
-        """An added record with its key. `own` is the field that holds the ids of its collection."""
+    def _added(self, key: str, item: Any, path: str, own: str, rules: Rules) -> tuple[str, Any, bool]:
+        """The name of an added record, the record, and whether its id is volatile. `own` is the field that holds the
+        ids of its collection."""
         inner = self._value(item, NEW, path, [rule for rule in rules if rule[0]])
         if ((), "id") not in [(rest, role) for rest, role in rules] or key in self._known:
-            return key, inner
+            return key, inner, False
         fields = mapping_of(inner) or {}
         holds = own in fields and str(fields[own]) == key
         if own and own in fields and not holds:
             # Its key is not its own id: another record of the same id, or a collection told apart by something else.
-            return key, inner
+            return key, inner, False
         place, name = path[:-2], key
+        owner = self._places.owner(place, own if holds else "") if is_weak(key) else place
         if is_weak(key):
-            name = token_name(place, key)
+            name = token_name(owner, key)
             self._weak.add(name)
             if holds:
                 inner = with_fields(inner, {**{k: (k, v) for k, v in fields.items()}, own: (own, name)})
-        self._normal.ids.append(NewId(name, place, embedded_texts(key, self._known)))
-        return name, inner
+        if owner == place:
+            self._normal.ids.append(NewId(name, place, embedded_texts(key, self._known)))
+        return name, inner, True
 
-    def _reference(self, value: Any) -> Any:
+    def _reference(self, value: Any, path: str) -> Any:
         """What refers to an added record by a number or a short text, as a token."""
         if isinstance(value, str | int) and not isinstance(value, bool):
-            names = (token_name(place[:-2], str(value)) for place in self._id_places)
+            names = (token_name(place, str(value)) for place in self._places.likely(path))
             found = next((name for name in names if name in self._weak), None)
             return found
         return None
@@ -219,13 +263,16 @@ def moment_kind(value: Any) -> str:
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text is a date, a time or both, as ISO 8601 writes them."""
+    """Whether a text is a date, a time or both, as ISO 8601 writes them, and nothing besides."""
+    if _MOMENT.fullmatch(text) is None:
+        # `fromisoformat` reads some texts with words in them.
+        return False
     for read in (datetime.fromisoformat, time.fromisoformat):
         try:
             read(text)
         except ValueError:
             continue
-        return any(mark in text for mark in "-:")
+        return True
     return False
 
 

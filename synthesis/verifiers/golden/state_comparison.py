@@ -25,7 +25,7 @@ class GoldenState:
 
     def __init__(self, golden: GoldenVerifier, start: State) -> None:
         self._golden, self._start = golden, start
-        self._form = NormalForm(start, golden.volatile)
+        self._form = NormalForm(start, golden.state, golden.volatile)
         self._normal = self._form.normalize(golden.state)
         self._right = _renamed_state(self._normal.state, NO_NAMES, self._normal.tails, start)
         self._added = {

@@ -160,17 +160,25 @@ def _references(old: Any, value: Any, path: str, keys: set[str], *, named: bool)
     if fields is not None:
         before = (mapping_of(old) if old is not NEW else None) or {}
         collection = path != "" and holds_records(before, fields)
+        own = id_field(list(fields.values())) if collection else ""
         for key, item in fields.items():
-            part = "/+" if collection and key not in before else path_of((key,))
+            is_new = collection and key not in before
             is_named = key in ("id", "ids") or key.endswith(("_id", "_ids"))
-            yield from _references(before.get(key, NEW), item, path + part, keys, named=is_named)
+            part, held = ("/+", _without(item, own)) if is_new else (path_of((key,)), item)
+            yield from _references(before.get(key, NEW), held, path + part, keys, named=is_named)
     elif items is not None:
         others = (items_of(old) if old is not NEW else None) or []
         name = id_field(others) if others else id_field(items)
         before = by_id(others, name) if name else {}
         pairs = by_id(items, name).items() if name else (("", item) for item in _new_entries(others, items))
         for key, item in pairs:
-            part = path_of((key,)) if name and key in before else "/+"
-            yield from _references(before.get(key, NEW), item, path + part, keys, named=named)
+            part, held = (path_of((key,)), item) if name and key in before else ("/+", _without(item, name))
+            yield from _references(before.get(key, NEW), held, path + part, keys, named=named)
     elif named and isinstance(value, str | int) and not isinstance(value, bool) and str(value) in keys:
         yield path
+
+
+def _without(item: Any, own: str) -> Any:
+    """A record without the field that holds its own id."""
+    fields = mapping_of(item)
+    return {key: value for key, value in fields.items() if key != own} if own and fields is not None else item
