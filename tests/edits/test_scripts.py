@@ -114,7 +114,7 @@ def test_the_api_takes_a_script_and_shows_it_whole(person: User, made: SeedLibra
     assert (verifier["kind"], verifier["source"], verifier["assertions"]) == ("script", SCRIPT, ASSERTIONS)
     assert [row["id"] for row in caller.get("/tasks?verifier=script").json()["data"]] == [task.pk]
     old = caller.get(f"/tasks/{task.pk}/revisions/1").json()["verifier"]
-    assert (old["kind"], old["rule"], [check["source"] for check in old["checks"]]) == ("checks", "goals", [CHECK])
+    assert (old["kind"], old["rule"], [check["source"] for check in old["checks"]]) == ("checks", "proportion", [CHECK])
 
 
 def save_refused(sandbox: Sandbox, person: User, draft: int) -> str:
@@ -150,12 +150,21 @@ def test_a_script_is_changed_back_compared_and_restored(
     save_edit(sandbox, person, back.pk, None)
     task = Task.objects.select_related("current").get(pk=task.pk)
     assert task.current is not None
-    assert (task.verifier_kind, task.current.score_rule, task.audit_state) == ("checks", "goals", "green")
+    assert (task.verifier_kind, task.current.score_rule, task.audit_state) == ("checks", "proportion", "green")
     assert "verifier" not in task.current.record
     assert json.dumps(task.current.record).count("read_answer") == 0
+    first = services.start_task_restore(person, task.revisions.get(number=1))
+    assert "revision" not in first.body["verifier"]
     restored = services.start_task_restore(person, script)
     assert restored.body["verifier"] == script_body()["verifier"]
     save_edit(sandbox, person, restored.pk, None)
     again = made.task("three").current
     assert again is not None
     assert again.verifier_hash == script.verifier_hash
+    checks = services.start_task_restore(person, task.current)
+    address = f"/edits/{checks.pk}/"
+    assert browser.post(f"{address}keep/", typed(browser.get(address).context) | {"act": "keep"}).status_code == 302
+    save_edit(sandbox, person, checks.pk, None)
+    last = made.task("three").current
+    assert last is not None
+    assert last.verifier_hash == task.current.verifier_hash, "its rule comes back as well"

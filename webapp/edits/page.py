@@ -49,8 +49,8 @@ from webapp.scenarios.models import StateBody, Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import RevisionChanges, own_checks
 from webapp.scenarios.states import load_state
-from webapp.scenarios.verifier_texts import pair_texts, spell_verifier_texts
 from webapp.scenarios.verifiers import VERIFIER_NAMES, VERIFIER_TITLES
+from webapp.scenarios.verifiers.verifier_texts import pair_texts, spell_verifier_texts
 
 STATE_SHOWN = 200_000
 """Of a state as JSON that is typed in a page."""
@@ -211,7 +211,7 @@ def _verifier_context(revision: TaskRevision, body: dict[str, Any]) -> dict[str,
         "verifier_name": VERIFIER_NAMES.get(verifier["kind"], ""),
         "assertions_text": "\n".join(verifier.get("assertions", ())),
         "verifier_choices": [(kind, VERIFIER_TITLES[kind]) for kind in EDITABLE] if is_editable else [],
-        "script_faults": list_script_faults(verifier) if verifier["kind"] == "script" and is_editable else {},
+        "script_faults": list_script_faults(verifier) if verifier["kind"] == "script" and is_editable else None,
     }
 
 

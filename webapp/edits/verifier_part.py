@@ -17,8 +17,8 @@ from synthesis.formats.verifier_record import PARAMETERS, find_script_problem
 from synthesis.runtime.check_language import breaches
 from synthesis.syntax import parse
 from webapp.scenarios.models import TaskRevision
-from webapp.scenarios.verifier_texts import spell_part_texts, spell_verifier_texts
 from webapp.scenarios.verifiers import VERIFIER_NAMES, read_verifier
+from webapp.scenarios.verifiers.verifier_texts import spell_part_texts, spell_verifier_texts
 
 EDITABLE = ("checks", "script")
 """The kinds that an edit can choose between."""
@@ -38,10 +38,10 @@ def spell_verifier(revision: TaskRevision) -> dict[str, Any]:
 
 def spell_restored(revision: TaskRevision, current: TaskRevision) -> dict[str, Any]:
     """Return what judged an earlier revision as a draft on the current one spells it."""
-    if {revision.verifier_kind, current.verifier_kind} <= set(EDITABLE):
+    if revision.verifier_kind == "script" and current.verifier_kind in EDITABLE:
         return spell_verifier(revision)
-    same = revision.verifier_kind == current.verifier_kind == "rubric"
-    return {"kind": revision.verifier_kind} | ({} if same else {"revision": revision.pk})
+    has_parts = revision.verifier_kind == current.verifier_kind != "golden"
+    return {"kind": revision.verifier_kind} | ({} if has_parts else {"revision": revision.pk})
 
 
 def read_verifier_part(value: Any) -> dict[str, Any]:
@@ -139,7 +139,13 @@ def drafted_verifier(body: Mapping[str, Any], revision: TaskRevision) -> Verifie
     if part["kind"] == "script":
         _require_bounded(part)
         return ScriptVerifier(source=part["source"], assertions=tuple(part["assertions"]))
-    return ChecksVerifier(rule="goals") if part["kind"] == "checks" else None
+    return ChecksVerifier(rule=_find_last_rule(revision)) if part["kind"] == "checks" else None
+
+
+def _find_last_rule(revision: TaskRevision) -> Any:
+    """The rule by which checks judged the task last; that of our own tasks if they never did."""
+    earlier = revision.task.revisions.filter(verifier_kind="checks").order_by("-number")
+    return earlier.values_list("score_rule", flat=True).first() or "goals"
 
 
 def _drafted_golden(body: Mapping[str, Any], revision: TaskRevision) -> GoldenVerifier | None:

@@ -31,7 +31,7 @@ from webapp.scenarios.answers.answer_form import (
 )
 from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
-from webapp.scenarios.verifier_texts import pair_texts, spell_verifier_texts
+from webapp.scenarios.verifiers.verifier_texts import pair_texts, spell_verifier_texts
 from webapp.scenarios.withheld.filters import withheld_filter
 
 LIST_FIELDS = (

@@ -14,7 +14,7 @@ from webapp.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.answers.answer_form import read_answer_form, read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.queries import DifficultyName
-from webapp.scenarios.verifier_schemas import FrameOut, VerifierOut, spell_verifier
+from webapp.scenarios.verifiers.verifier_schemas import FrameOut, VerifierOut, spell_verifier
 from webapp.scenarios.withheld.filters import WithheldName
 
 Share = Annotated[float, Field(ge=0, le=1)]
