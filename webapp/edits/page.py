@@ -213,7 +213,7 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
     if isinstance(changes.verifier, GoldenVerifier):
-        words = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        words = EQUALITIES[read_equality(revision)][0], EQUALITIES[changes.verifier.equality][0]
         parts.append(part("Golden state", *words, budget))
     if changes.criteria is not None:
         stands = spell_criteria(revision)
