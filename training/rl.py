@@ -84,7 +84,10 @@ def train(job: ReinforcementJob, resume: bool = False) -> tuple[Ended, AgentTrai
     """
     cfg = job.cfg
     require_engine(cfg, job.engine, job.server)
-    prompts = (Prompt(row=n, environment=r.environment, setting=r.setting) for n, r in enumerate(job.rows))
+    prompts = (
+        Prompt(row=n, environment=r.environment, setting=r.setting, verifier=r.rollout.verifier.kind)
+        for n, r in enumerate(job.rows)
+    )
     catalogue = Catalogue(prompts, cfg.mixture, cfg.sampling, cfg.seed)
     checkpoint = latest_checkpoint(job.folder, SAMPLER) if resume else None
     say_resumed(job.writer, checkpoint)

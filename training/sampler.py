@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from pydantic import Field
 
-from synthesis.contracts import Frozen
+from synthesis.contracts import Frozen, VerifierKind
 from synthesis.errors import InputError
 from training.config import Mixture, Sampling, SettingName
 
@@ -28,6 +28,7 @@ class Prompt(Frozen):
     row: int
     environment: str
     setting: SettingName = "task"
+    verifier: VerifierKind = "checks"
 
 
 class SamplerState(Frozen):
@@ -45,7 +46,8 @@ class Catalogue:
         self.sampling, self.mixture, self.seed = sampling, mixture, seed
         self.rows: dict[str, dict[SettingName, list[int]]] = defaultdict(dict)
         for prompt in prompts:
-            if self._weight(prompt.environment) and mixture.settings.get(prompt.setting, 1.0):
+            weights = (mixture.settings.get(prompt.setting, 1.0), mixture.verifiers.get(prompt.verifier, 1))
+            if self._weight(prompt.environment) and all(weights):
                 self.rows[prompt.environment].setdefault(prompt.setting, []).append(prompt.row)
         self.environments = sorted(self.rows)
         if len(self.environments) < sampling.environments:

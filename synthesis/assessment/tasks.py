@@ -21,7 +21,12 @@ def task_findings(
     """`verdicts` and `do_nothing` are what the checks gave on the start state; empty where it does not start."""
     if not checks:
         return [finding("no_checks", "checks", "Nothing judges this task.")]
-    findings = [item for index, check in enumerate(checks) for item in _source_findings(check, f"checks[{index}]")]
+    findings = [
+        item
+        for index, check in enumerate(checks)
+        if check.source
+        for item in _source_findings(check, f"checks[{index}]")
+    ]
     findings += start_findings(verdicts)
     if len(verdicts) < len(checks):
         return findings

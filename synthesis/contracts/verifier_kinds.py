@@ -1,7 +1,7 @@
 """The four kinds of verifiers, told apart by `kind`: checks, a golden state, a rubric, a verification script.
 
 Each decides of one end of an attempt: the state that it left, and its answer. The answer form belongs to the task, not
-to its verifier. `synthesis.verifiers.scoring` turns an end into a reward; a rubric also needs a judge.
+to its verifier. `synthesis.verifiers.rewards` turns an end into a reward; a rubric also needs a judge.
 """
 
 from __future__ import annotations

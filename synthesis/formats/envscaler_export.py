@@ -18,7 +18,7 @@ def without_state(raw: dict[str, Any]) -> dict[str, Any]:
     """
     kept = {key: None if key == STATE_FIELD and isinstance(value, dict) else value for key, value in raw.items()}
     if isinstance(verifier := kept.get("verifier"), dict):
-        kept["verifier"] = {key: value for key, value in verifier.items() if key != "state"}
+        kept["verifier"] = {key: None if key == "state" else value for key, value in verifier.items()}
     return kept
 
 

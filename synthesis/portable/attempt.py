@@ -20,7 +20,7 @@ from synthesis.rollout import (
     run_attempts,
 )
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.scoring import score_end
+from synthesis.verifiers.rewards import score_end
 
 
 @dataclass(frozen=True)

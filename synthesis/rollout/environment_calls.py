@@ -20,9 +20,9 @@ from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Episode, apply_patch, decode_state, state_hash
+from synthesis.verifiers.rewards import score_end
 from synthesis.verifiers.rubric import RubricCase, judge_prompts, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
-from synthesis.verifiers.scoring import score_end
 
 SPELLED_CHARS = 300
 """So much of a call is told in the note of an attempt that its program ended."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from synthesis.contracts import (
     DEFAULT_NOW,
@@ -25,12 +26,13 @@ from synthesis.contracts import (
 from synthesis.errors import InputError
 from synthesis.formats.answer_form import answer_tool, require_answer_tool
 from synthesis.formats.criteria import asks_judge
+from synthesis.formats.verifier_record import nest_former_fields
 from synthesis.llm import ChatModel
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
+from synthesis.verifiers.rewards import hash_verifier
 from synthesis.verifiers.rubric import NO_JUDGE, Rubric
-from synthesis.verifiers.scoring import hash_verifier
 
 TURNS = 30
 CONVERSATION_TURNS = 40
@@ -51,6 +53,11 @@ class RolloutTask(Frozen):
     verifier: Verifier = ChecksVerifier()
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nest_former_fields(cls, given: Any) -> Any:
+        return nest_former_fields(given)
 
     @property
     def offered_tools(self) -> tuple[Tool, ...]:

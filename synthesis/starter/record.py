@@ -21,7 +21,7 @@ from synthesis.starter import environment, folders, other_ways, program_of, read
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.frame import widen, widenings
 from synthesis.verifiers.reference_frame import reference_frame
-from synthesis.verifiers.scoring import score_end
+from synthesis.verifiers.rewards import score_end
 
 
 def execute(

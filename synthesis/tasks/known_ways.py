@@ -7,10 +7,10 @@ A run that meets all conditions and earns less by the finished verifier shows th
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall
+from synthesis.contracts import SOLVED_AT, Attempt, Reference, ReferenceCall, State
 from synthesis.drafts import TaskDraft
 from synthesis.formats.values import shorten
 from synthesis.runtime import Sandbox
@@ -21,7 +21,7 @@ from synthesis.tasks.solver_runs import judged_again
 from synthesis.tasks.task_context import World
 from synthesis.tasks.task_frame import unframed
 from synthesis.verifiers.audit_report import Fault
-from synthesis.verifiers.call_sequences import run_calls
+from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.frame_words import outside_sentence
 
 CALL_CHARS = 300
@@ -50,8 +50,13 @@ async def examine_ways(kit: Kit, world: World, task: TaskDraft, not_asked: Colle
     """
     if task.reference is None:
         return KnownWays()
-    attempts = await solved_attempts(kit, world, task)
-    return await kit.run(_examine, kit.sandbox, world, task, task.reference, attempts, not_asked)
+    known = task.reference.calls
+    runs = {}
+    for attempt in await solved_attempts(kit, world, task):
+        made = tuple(call for call in executed_calls(attempt) if call in known or call not in not_asked)
+        runs[attempt.ordinal] = Reference(calls=made, answer=attempt.answer)
+    subject, open_subject = world.subject(task, task.reference), unframed(world, task, task.reference)
+    return await kit.run(find_way_faults, kit.sandbox, subject, open_subject, world.start, runs)
 
 
 def describe_call(call: ReferenceCall) -> str:
@@ -59,52 +64,51 @@ def describe_call(call: ReferenceCall) -> str:
     return f"{call.tool} {shorten(json.dumps(call.arguments, ensure_ascii=False), CALL_CHARS)}"
 
 
-def _examine(
-    sandbox: Sandbox,
-    world: World,
-    task: TaskDraft,
-    reference: Reference,
-    attempts: Sequence[Attempt],
-    not_asked: Collection[ReferenceCall],
+def find_way_faults(
+    sandbox: Sandbox, subject: Subject, unframed: Subject, start: State, runs: Mapping[int, Reference]
 ) -> KnownWays:
-    subject = unframed(world, task, reference)
+    """What the reference and `runs`, which meet all conditions, show of a task; `unframed` is the task without its
+    frame. Raises ProgramError and InfrastructureError.
+    """
+    reference = subject.reference
+    assert reference is not None
     faults = [
         Fault(
             kind="unneeded_call",
             message=f"The known way does more than the conditions ask: they are met without call {number + 1}, "
             f"{describe_call(reference.calls[number])}.",
         )
-        for number in unneeded_acts(sandbox, subject, world.start, reference)
+        for number in unneeded_acts(sandbox, unframed, start, reference)
     ]
     calls = list(reference.calls)
-    for attempt in attempts:
-        made = [call for call in executed_calls(attempt) if call in reference.calls or call not in not_asked]
-        faults += _examine_run(sandbox, world, task, attempt, made, calls)
+    for ordinal, run in runs.items():
+        faults += _examine_run(sandbox, subject, start, ordinal, run, calls)
     return KnownWays(tuple(calls), tuple(faults))
 
 
 def _examine_run(
     sandbox: Sandbox,
-    world: World,
-    task: TaskDraft,
-    attempt: Attempt,
-    made: Sequence[ReferenceCall],
+    subject: Subject,
+    start: State,
+    ordinal: int,
+    known: Reference,
     calls: list[ReferenceCall],
 ) -> list[Fault]:
     """The fault of a run that earns less than its conditions say; what it did beside the known calls joins them."""
-    subject = world.subject(task, None)
-    _, reward = earned(sandbox, subject, world.start, Reference(calls=tuple(made), answer=attempt.answer))
+    assert subject.reference is not None
+    made = known.calls
+    _, reward = earned(sandbox, subject, start, known)
     if reward >= SOLVED_AT:
         return []
-    run = run_calls(sandbox, subject, made, world.start)
+    run = run_calls(sandbox, subject, made, start)
     for place in run.changing:
         calls += [made[place]] * (made[place] not in calls)
     beside = [
         f"call {number}, {describe_call(call)}"
         for number, call in enumerate(calls, 1)
-        if call in made and (task.reference is None or call not in task.reference.calls)
+        if call in made and call not in subject.reference.calls
     ]
-    message = f"Run {attempt.ordinal + 1} of the solver meets all conditions, but earns {reward:.3g}."
+    message = f"Run {ordinal + 1} of the solver meets all conditions, but earns {reward:.3g}."
     message += f" {outside_sentence(run.outside)}" if run.outside else ""
     message += f" Beside the known way it made {'; '.join(beside)}." if beside else ""
     return [Fault(kind="run_refused", message=message)]

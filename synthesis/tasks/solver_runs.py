@@ -12,7 +12,7 @@ from synthesis.runtime import apply_patch, state_hash
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import World
 from synthesis.verifiers.frame import outside_changes
-from synthesis.verifiers.scoring import score_end
+from synthesis.verifiers.rewards import score_end
 
 MOST_BYTES = 16 * 1024 * 1024
 """So much of all runs at a task is kept (ours); of those behind it the outcome alone."""

@@ -28,13 +28,12 @@ from synthesis.errors import ProgramEnded
 from synthesis.runtime import Sandbox, state_hash
 from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.frame import Key, end_key, outside_changes
-from synthesis.verifiers.golden.state_comparison import golden_differences
+from synthesis.verifiers.golden import STATE_LABEL, golden_differences
 from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.rubric_evidence import spell_call
 
 AT_ONCE = 4
 """So many episodes are executed at the same time."""
-STATE_LABEL = "The end state is the golden state"
 OTHER_NOW = "2027-06-17T18:30:00+00:00"
 
 

@@ -10,8 +10,8 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from synthesis import starter
-from tests.verifiers.shop import ANSWER, OTHERS
-from webapp.scenarios.models import Task, TaskRevision
+from tests.verifiers.shop import ANSWER, OTHERS, check
+from webapp.scenarios.models import Audit, Task, TaskRevision
 
 from .support import WEAK, make_task
 
@@ -68,6 +68,19 @@ def test_all_is_reported_by_source_with_null_where_there_is_no_reference() -> No
     assert (found["tasks"], found["unproven"], found["noop_max"]) == (1, 1, 0)
     names = ("reference_min", "mutants", "mutants_below_reference", "nondeterministic")
     assert [found[name] for name in names] == [None] * 4
+
+
+def test_superseded_tasks_are_skipped_with_their_reason() -> None:
+    task, gone = make_task(), make_task(check("says_number(answer, 3)"), key="gone")
+    TaskRevision.objects.filter(pk=gone.current_id).update(superseded="Its checks read words.")
+    Task.objects.filter(pk=gone.pk).update(superseded=True)
+    said = io.StringIO()
+    call_command("audit", "--all", "--json", stdout=(out := io.StringIO()), stderr=said)
+    found = json.loads(out.getvalue())
+    assert (found["audited"], found["failed"], found["faults"]) == (1, [], {})
+    assert found["skipped"] == [{"place": "gone", "reason": "Its checks read words."}]
+    assert "skipped: gone: superseded: Its checks read words." in said.getvalue()
+    assert list(Audit.objects.values_list("revision__task", flat=True)) == [task.pk]
 
 
 def test_nothing_chosen_is_said() -> None:

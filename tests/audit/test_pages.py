@@ -11,13 +11,14 @@ from django.urls import reverse
 
 from synthesis.runtime import default_sandbox
 from synthesis.verifiers.audit_report import FaultKind
+from tests.fixtures.api import problem, program
 from tests.fixtures.markup import markup
 from tests.fixtures.pages_seed import person
 from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.page import FAULTS, PROBE_FAMILIES, probe_rows
-from webapp.scenarios.models import Task, TaskReference
+from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import save_reference
 
 from .support import EVIL, WEAK, make_task, other_reference
@@ -52,6 +53,25 @@ def test_before_an_audit_the_page_says_why_there_is_none() -> None:
     assert "Not audited yet" in text
     assert "No reference" in text
     assert "Not audited yet" in shown(browser("viewer"), make_task(), "scenarios:audit")
+
+
+def test_a_superseded_task_is_not_audited_and_says_why() -> None:
+    task = make_task()
+    TaskRevision.objects.filter(pk=task.current_id).update(superseded=f"Its checks read words. {EVIL}")
+    Task.objects.filter(pk=task.pk).update(superseded=True)
+    client = browser()
+    text = shown(client, task)
+    assert "This revision is superseded, so it is not audited." in text
+    assert "audit-start" not in text
+    assert f"Its checks read words. {SHOWN}" in text
+    answer = client.post(reverse("scenarios:start_audit", args=[task.pk]), follow=True)
+    assert "This task is superseded. Its checks read words." in markup(answer)
+    told = problem(program(person("operator"), "synthesise").post("/audits", {"task": task.pk}), 409)
+    assert "Edit the task and give it an answer form" in told["detail"]
+    assert not Job.objects.exists()
+    assert "1 of them is superseded" in " ".join(markup(client.get(reverse("scenarios:audit_preview"))).split())
+    result = audit_tasks(default_sandbox(), [task.pk])
+    assert (result["audited"], result["skipped"], result["failed"]) == (0, 1, [])
 
 
 def test_a_green_verdict_comes_first() -> None:

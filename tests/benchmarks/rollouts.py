@@ -30,7 +30,8 @@ from typing import Any
 
 import openai
 
-from synthesis.contracts import Attempt, Reference
+from synthesis.contracts import Attempt, Reference, ReferenceCall
+from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.llm import Endpoint
 from synthesis.llm.client import connect
 from synthesis.llm.wire import request_tools
@@ -62,10 +63,11 @@ def material() -> list[tuple[RolloutTask, Reference]]:
                 program=program,
                 initial=encode_state(task.initial_state),
                 instruction=task.instruction,
+                answer_form=task.answer_form,
                 documentation=documentation(about.introduction, about.rules),
                 verifier=task.verifier.model_copy(update={"frame": None}),
             )
-            found.append((made, Reference.model_validate(known[task.key])))
+            found.append((made, task.reference))
     return found
 
 
@@ -74,7 +76,7 @@ class Player:
 
     def __init__(self, latency: float) -> None:
         self.latency = latency
-        self.due = {task.instruction: known for task, known in material()}
+        self.due = {task.instruction: _list_calls(known) for task, known in material()}
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
@@ -91,14 +93,21 @@ class Player:
     def reply(self, messages: list[dict[str, Any]]) -> dict[str, Any]:
         known = self.due[messages[1]["content"]]
         turn = sum(message["role"] == "assistant" for message in messages)
-        said: dict[str, Any] = {"role": "assistant", "content": known.answer or "Done."}
-        if turn < len(known.calls):
-            call = known.calls[turn]
+        said: dict[str, Any] = {"role": "assistant", "content": "Done."}
+        if turn < len(known):
+            call = known[turn]
             function = {"name": call.tool, "arguments": json.dumps(call.arguments)}
             said = {"role": "assistant", "content": None}
             said["tool_calls"] = [{"id": f"call_{turn}", "type": "function", "function": function}]
         choice = {"index": 0, "finish_reason": "stop", "message": said}
         return {"object": "chat.completion", "model": "reference", "choices": [choice]}
+
+
+def _list_calls(known: Reference) -> list[ReferenceCall]:
+    """The calls of a reference, and behind them the one that submits its answer."""
+    submitted = json.loads(known.answer) if known.answer else None
+    last = [ReferenceCall(tool=SUBMIT_ANSWER, arguments=submitted)] if submitted is not None else []
+    return [*known.calls, *last]
 
 
 async def serve(latency: float) -> None:

@@ -55,6 +55,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
     ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
+    "migration": ("--tasks 200", {"seconds", "empty_s", "new_s", "by_migration", "marked", "growth_mib"}),
     "near_duplicates": ("--rows 300 --planted 5", {"shapes", "most_seconds", "most_growth_mib", "planted_found"}),
     "pages": (
         "--small --rounds 1 --only 'a rare word'",

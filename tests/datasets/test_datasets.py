@@ -127,7 +127,7 @@ def test_tasks_that_cannot_be_judged_are_left_out_with_a_reason() -> None:
     add_task(version, "good")
     add_task(version, "unchecked", checks=False)
     rubric, empty = add_task(version, "rubric"), add_task(version, "empty")
-    TaskRevision.objects.filter(pk=rubric.current_id).update(criteria=["The box is open."])
+    TaskRevision.objects.filter(pk=rubric.current_id).update(verifier_kind="rubric", criteria=["The box is open."])
     Task.objects.filter(pk=empty.pk).update(current=None)
     row = made()
     assert row.train_rows == 2

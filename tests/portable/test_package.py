@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from synthesis.contracts import AnswerField, Attempt, Criterion
+from synthesis.contracts import AnswerField, Attempt, Criterion, RubricVerifier
 from synthesis.errors import FormatError, InfrastructureError, InputError
 from synthesis.formats.answer_form import field_checks
 from synthesis.llm import AskedModel, Endpoint
@@ -156,7 +156,7 @@ def test_a_conversation_names_who_plays_the_user(sandbox: Sandbox) -> None:
 
 
 def test_a_rubric_names_who_judges(sandbox: Sandbox) -> None:
-    rubric = {"checks": (), "marks": None, "criteria": (Criterion(text="The work is done."),)}
+    rubric = {"verifier": RubricVerifier(criteria=(Criterion(text="The work is done."),))}
     row = portable(TASKS[0])
     row = row.model_copy(update={"task": row.task.model_copy(update=rubric)})
     told = {"verdicts": [{"criterion": 1, "passed": True, "quote": '"call": '}]}

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import CheckRecord, Reference, ReferenceCall
+from synthesis.contracts import CheckRecord, Reference, ReferenceCall, Verifier
 from synthesis.formats.answer_form import answer_text, form_record, read_form, with_field_checks
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
+from synthesis.formats.verifier_record import verifier_record
 from tests.fixtures.imported_task import imported_task
 from tests.fixtures.llm import Request, Scripted, call, say
 from tests.rollout.support import EXPECTED, FORM, SOURCE
@@ -28,6 +29,8 @@ REFERENCE = Reference(
     answer="Her box B-1 is open.",
 )
 
+RAW: dict[str, Any] = {"env_id": "shelf", "init_config": {}, "task": "Ada would like her box to be opened."}
+
 
 def checks_of(sources: tuple[str, ...]) -> tuple[CheckRecord, ...]:
     return tuple(CheckRecord(label=f"check {number}", source=source) for number, source in enumerate(sources, 1))
@@ -40,10 +43,11 @@ def make_task(
     key: str = "open-ada",
     criteria: tuple[Any, ...] = (),
     form: bool = False,
+    verifier: Verifier | None = None,
     **asked: Any,
 ) -> Task:
     """With a `form` two of the checks compare fields of the answer; `asked`: `answer_form` and `expected_answer` of a
-    rubric, as records hold them."""
+    rubric or of another `verifier`, as records hold them."""
     kinds = {"find_box": "query", "open_box": "change", "burn": "query", "print_all": "query"}
     environment = EnvironmentRecord(
         key="shelf",
@@ -61,16 +65,18 @@ def make_task(
     judged = with_field_checks(own, FORM, EXPECTED) if form else own
     asks = read_form(raw_form, "task")
     fields = {"checks": judged, "criteria": criteria, "expected_answer": raw_form.get("expected_answer", {})}
+    fields |= {"verifier": verifier}
+    spelled = verifier_record(verifier) if verifier is not None else {}
     record = TaskRecord(
         environment_key="shelf",
         key=key,
         title="Open Ada's box",
         scenario_name="Two boxes",
-        instruction="Ada would like her box to be opened.",
+        instruction=RAW["task"],
         initial_state={},
         answer_form=asks,
         **nest_verifier(fields),
-        raw={"env_id": "shelf", "task_id": key, "init_config": {}, "checks": checks, **raw_form},
+        raw={**RAW, "task_id": key, "checks": checks, **raw_form, **spelled},
     )
     known = REFERENCE.model_copy(update={"answer": answer_text(EXPECTED)}) if form else REFERENCE
     return imported_task(environment, record, known if reference else None)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from tests.fixtures.llm import llm_server
+from tests.fixtures.llm import call, llm_server
 from tests.fixtures.pages_seed import EVIL
 from tests.rollouts_web.support import KEY, endpoint_at, make_task, person, solver
 from tests.rollouts_web.test_jobs import run
@@ -108,6 +108,26 @@ def test_a_mistake_is_said_beside_the_form_and_starts_nothing(data: dict[str, st
     assert said in plain.content.decode()
     assert said in text(client.post(f"/trajectories/run/{task.pk}/start/", data, headers=PART))
     assert not Job.objects.exists()
+
+
+def test_so_many_answers_are_mended_as_the_form_or_the_api_says() -> None:
+    task, client = make_task(form=True), client_of()
+    start = f"/trajectories/run/{task.pk}/start/"
+    wrong = call("submit_answer", box="B-1", boxes="one")
+    assert 'name="answer_mends" value="3"' in text(client.get(f"/trajectories/run/{task.pk}/"))
+    assert "20" in client.post(start, {"who": "random", "attempts": "1", "answer_mends": "21"}).content.decode()
+    with llm_server([wrong]) as server:
+        model = f"{endpoint_at(server.url).pk}/scripted-1"
+        client.post(start, {"who": f"model:{model}", "attempts": "1", "answer_mends": "0"})
+        body = {"policy": "model", "model": model, "attempts": 1, "answer_mends": 1}
+        api = client.post(f"/api/v1/tasks/{task.pk}/rollouts", body, "application/json")
+        assert api.status_code == 202, api.content
+        assert api.json()["spec"]["answer_mends"] == 1
+        for rollout in Rollout.objects.order_by("id"):
+            run(rollout)
+    assert [row.note.split()[-2] for row in Trajectory.objects.order_by("id")] == ["1", "2"]
+    page = " ".join(text(client.get(f"/trajectories/rollouts/{Rollout.objects.order_by('id')[0].pk}/")).split())
+    assert "<dt>Answers to be mended</dt> <dd>0</dd>" in page
 
 
 def test_a_viewer_looks_and_starts_nothing() -> None:

@@ -96,13 +96,13 @@ def test_the_zygote_comes_back(mode: str) -> None:
 
 def test_killing_only_the_zygote_takes_its_children(tmp_path: Path) -> None:
     sandbox = Sandbox(mode="no_namespaces")
-    sandbox.reset(body("return 1"), {})
-    zygote = sandbox._pool.zygote
-    assert zygote is not None
-    below = processes_below(zygote.process.pid)
-    assert below
-    zygote.process.kill()
-    assert until(lambda: not any(map(running, below)))
+    with sandbox.reset(body("return 1"), {}):  # one that nothing holds is closed at once
+        zygote = sandbox._pool.zygote
+        assert zygote is not None
+        below = processes_below(zygote.process.pid)
+        assert below
+        zygote.process.kill()
+        assert until(lambda: not any(map(running, below)))
     sandbox.close()
 
 

@@ -21,11 +21,13 @@ from webapp.accounts.models import AuditEntry
 from webapp.accounts.tokens import create_token
 from webapp.environments.services import program_of
 from webapp.errors import Conflict
+from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
+from webapp.jobs.registry import KINDS
 from webapp.scenarios.audits import services as audits
 from webapp.scenarios.frames import services
 from webapp.scenarios.importer import find_unchanged
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.services import exported_scenarios
 from webapp.trajectories.services import save_run
 
@@ -167,7 +169,7 @@ def test_exports_and_imports_carry_it(framed: Task) -> None:
     whole = {"env_id": "shop", "task_id": "t", "task": "Order.", "init_config": {}, "checklist_with_func": []}
     ((_, read),) = parse_scenarios([Entry("[0]", whole | {"frame": raw["frame"]})])
     assert isinstance(read, TaskRecord)
-    assert read.frame == Frame.model_validate(raw["frame"])
+    assert read.verifier.frame == Frame.model_validate(raw["frame"])
     ((_, failed),) = parse_scenarios([Entry("[0]", whole | {"frame": {"allowances": [{"path": "x"}]}})])
     assert "frame.allowances.0.path" in failed.place  # type: ignore[union-attr]
 
@@ -229,11 +231,51 @@ def test_all_tasks_of_an_environment_get_one_and_one_audit(client: Client, frame
     job = Job.objects.get(kind="frame_task")
     assert job.payload == {"environment": bare.environment_id}
     framed_now = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
-    assert framed_now == {"made": 2, "had_one": 0, "no_reference": 1, "failed": []}
+    assert framed_now == {"made": 2, "had_one": 0, "no_reference": 1, "superseded": 0, "failed": []}
     assert Job.objects.get(kind="audit").payload == {"tasks": [bare.pk, other.pk]}
     assert again(other).current.frame == {"allowances": [{"path": "/orders/tea", "values": [3]}]}
     repeated = services.frame_tasks(default_sandbox(), [bare.pk, other.pk, lone.pk]).report()
-    assert repeated == {"made": 0, "had_one": 2, "no_reference": 1, "failed": []}
+    assert repeated == {"made": 0, "had_one": 2, "no_reference": 1, "superseded": 0, "failed": []}
+
+
+def test_the_frames_of_a_filter_are_pinned_and_human_work_stays(
+    client: Client, viewer: Client, framed: Task, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, decided, gone = (support.make_task(TEA, ANSWER, key=key, frame=UNPINNED) for key in ("old", "decided", "gone"))
+    Task.objects.filter(pk=decided.pk).update(review_state="approved")
+    Task.objects.filter(pk=gone.pk).update(superseded=True)
+    TaskRevision.objects.filter(pk=gone.current_id).update(superseded="Its checks read words.")
+    bare = support.make_task(TEA, ANSWER, key="bare", frame=None)
+    assert 'formaction="/tasks/frames/preview/"' in client.get(reverse("scenarios:tasks")).content.decode()
+    looked = " ".join(client.get(reverse("scenarios:frames_preview")).content.decode().split())
+    assert "<b>2</b> of 5 have a frame that pins nothing, <b>1</b> has a reference and no frame" in looked
+    assert "1 of them was edited or decided on by people" in looked
+    start = reverse("scenarios:start_these_frames")
+    assert viewer.post(start).status_code == 403
+    assert client.post(f"{start}?environment=id:{old.environment_id}").status_code == 302
+    job = Job.objects.get(kind="frame_task")
+    assert job.payload == {"filter": {"environment": f"id:{old.environment_id}"}, "makes": False}
+    monkeypatch.setattr(JobContext, "progress", lambda *told: None)
+    result = KINDS["frame_task"].handler(JobContext.of(job))
+    counts = {"made": 1, "had_one": 1, "no_reference": 0, "superseded": 1, "failed": []}
+    assert {name: result[name] for name in counts} == counts
+    pinned = {"allowances": [{"path": "/orders/tea", "values": [3]}]}
+    assert (again(old).current.frame, again(decided).current.pk) == (pinned, decided.current_id)
+    assert again(decided).review_state == "approved"
+    (line,) = result["beside_human_work"]
+    assert decided.revisions.get(pk=line["id"]).frame == pinned
+    Job.objects.filter(pk=job.pk).update(state="succeeded", result=result)
+    assert "1 stored beside what people made" in client.get(f"/jobs/{job.pk}/").content.decode()
+    assert "Three teas" in client.get(f"/edits/beside/?job={job.pk}").content.decode()
+    _, secret = create_token(None, person("cy", "annotator"), "a test", ["read", "review"])
+    api = Client(headers={"Authorization": f"Bearer {secret}", "Idempotency-Key": "pin"})
+    body = json.dumps({"filter": {"q": "bare"}, "makes": True})
+    asked = api.post("/api/v1/frames", body, "application/json")
+    assert asked.status_code == 202, asked.content
+    result = KINDS["frame_task"].handler(JobContext.of(Job.objects.get(pk=asked.json()["id"])))
+    assert (result["made"], again(bare).current.frame) == (1, pinned)
+    with pytest.raises(Conflict, match="superseded"):
+        services.start_frame(None, again(gone))
 
 
 def test_the_list_says_how_much_could_change_unseen(client: Client, bare: Task) -> None:

@@ -11,7 +11,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synthesis.contracts import CheckRecord, ChecksVerifier, Message, Program, Tool, ToolCall
+from synthesis.contracts import (
+    CheckRecord,
+    ChecksVerifier,
+    Criterion,
+    Frame,
+    Message,
+    Program,
+    RubricVerifier,
+    Tool,
+    ToolCall,
+)
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.sft import Conversation, Shape
 from synthesis.rollout import RolloutTask
@@ -237,7 +247,7 @@ def test_tasks_without_a_verifier_or_under_another_name_are_refused() -> None:
     written = task(1).trl()
     rollout = json.loads(written["rollout"])
     for values, reason in [
-        ({**written, "rollout": {**rollout, "checks": []}}, "earns no reward"),
+        ({**written, "rollout": {**rollout, "verifier": {"kind": "checks"}}}, "earns no reward"),
         ({**written, "id": "other"}, "must be there and be rollout.key too"),
         ({**written, "rollout": "x"}, "JSON text"),
     ]:
@@ -288,3 +298,27 @@ def test_empty_files_empty_lines_and_repeated_ids() -> None:
     twice = check_upload(io.BytesIO(line(changed(id="a")) * 2), "trajectories")
     assert twice.problems[0].message.startswith("is the id of line 1 too")
     assert check_upload(io.BytesIO(line(ROW) + line(ROW)[:-1]), "trajectories").ok  # no newline at the end is fine
+
+
+def test_tasks_frozen_by_earlier_versions_are_read() -> None:
+    frame = {"allowances": [{"path": "/a"}]}
+    base = {
+        "key": "t1",
+        "program": {"source": "class A: pass", "class_name": "A", "tools": []},
+        "initial": {},
+        "instruction": "Look.",
+    }
+    flat = {
+        "checks": ["True"],
+        "marks": ["goal"],
+        "rule": "goals",
+        "frame": frame,
+        "criteria": [],
+        "expected_answer": {},
+    }
+    read = RolloutTask.model_validate(base | flat)
+    checks = (CheckRecord(source="True"),)
+    assert read.verifier == ChecksVerifier(checks=checks, marks=("goal",), frame=Frame.model_validate(frame))
+    rubric = RolloutTask.model_validate(base | {"checks": [], "criteria": ["It is open."], "expected_answer": {"n": 1}})
+    assert rubric.verifier == RubricVerifier(criteria=(Criterion(text="It is open."),), expected_answer={"n": 1})
+    assert RolloutTask.model_validate(read.model_dump(mode="json")) == read

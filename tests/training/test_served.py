@@ -19,7 +19,7 @@ pytest.importorskip("openai")
 pytestmark = pytest.mark.slow  # loads torch
 os.environ.setdefault("TRL_EXPERIMENTAL_SILENCE", "1")
 
-from synthesis.contracts import Criterion  # noqa: E402
+from synthesis.contracts import Criterion, RubricVerifier  # noqa: E402
 from synthesis.errors import InputError  # noqa: E402
 from synthesis.llm import AskedModel, Endpoint  # noqa: E402
 from synthesis.rollout import STOP  # noqa: E402
@@ -176,7 +176,7 @@ def test_conversation_is_one_sequence_too() -> None:
 
 def test_a_rubric_is_put_to_the_judge_and_a_judge_that_lies_is_no_zero() -> None:
     task, row = small.tasks()[0], small.rows()[0]
-    rubric = {"checks": (), "marks": None, "criteria": (Criterion(text="The booking is made."),)}
+    rubric = {"verifier": RubricVerifier(criteria=(Criterion(text="The booking is made."),))}
     row = row.model_copy(update={"rollout": row.rollout.model_copy(update=rubric)})
     maker = small.ScriptedEngine({task.rollout.key: small.solution(task)})
 

@@ -12,7 +12,7 @@ from synthesis.errors import InputError
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import NOTES
-from synthesis.verifiers.call_sequences import run_calls
+from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.frame import (
     end_key,
     frame_key,

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from synthesis.contracts import ChecksVerifier, Program, Withheld
+from synthesis.contracts import Program, Withheld
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.envscaler import scenario
 from synthesis.formats.files import Entry
@@ -16,6 +16,7 @@ from synthesis.tasks.withheld import Unsuitable, WithheldVariant, withheld_form,
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject
+from tests.verifier_fields import nest_verifier
 from tests.withheld import desk
 
 TOOL = Withheld(tool="book_room")
@@ -34,10 +35,11 @@ def as_subject(subject: Subject, found: WithheldVariant, **changes: Any) -> Subj
         "program": offered(subject.program, found.withheld),
         "answer_form": found.answer_form,
         "withheld": found.withheld,
-        "verifier": ChecksVerifier(checks=found.checks, frame=found.frame),
+        "checks": found.checks,
+        "frame": found.frame,
         "reference": found.reference,
     }
-    return subject.model_copy(update=fields | changes)
+    return subject.model_copy(update=nest_verifier(fields | changes))
 
 
 def audited(subject: Subject, found: WithheldVariant, **changes: Any) -> TaskAudit:

@@ -6,24 +6,31 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from synthesis.contracts import Frozen
+from synthesis.contracts import Frozen, VerifierKind
 from training.config.units import SettingName, Turns, Weight
 
 
 class Mixture(Frozen):
     """How often environments and settings are drawn. What is not named has weight 1; weight 0 leaves it out.
 
+    Of kinds of verifiers, which only tasks have, a weight of 0 leaves tasks out of RL; any other changes nothing.
     RL draws environments in proportion to their weights, however many tasks they have. SFT goes through a row as many
     times an epoch as its environment's and its setting's weight say together: 2 is twice, 0.5 every other epoch.
     """
 
     environments: dict[str, Weight] = Field(default_factory=dict, max_length=10_000, description="Weight by id.")
     settings: dict[SettingName, Weight] = Field(default_factory=dict, description="Weight by setting.")
+    verifiers: dict[VerifierKind, Literal[0, 1]] = Field(
+        default_factory=dict,
+        description="Kinds of verifiers whose tasks are drawn (checks, golden, rubric, script): 0 leaves them out.",
+    )
 
     @model_validator(mode="after")
     def _something_is_left(self) -> Self:
         if len(self.settings) == 2 and not any(self.settings.values()):
             raise ValueError("both settings have weight 0: give one of them a weight")
+        if len(self.verifiers) == 4 and not any(self.verifiers.values()):
+            raise ValueError("all kinds of verifiers have weight 0: leave one of them in")
         return self
 
 

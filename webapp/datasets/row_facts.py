@@ -13,6 +13,7 @@ from django.core.files.storage import default_storage
 
 from synthesis.errors import InputError
 from synthesis.formats.former_answers import find_gone_helpers
+from synthesis.formats.verifier_record import nest_former_fields
 from synthesis.json_weight import require_light
 from training.dataset import SideName, UploadLimits
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
@@ -36,6 +37,8 @@ class RowFact:
     asks_judge: bool = False
     is_superseded: bool = False
     """Whether the checks of the task call helpers that this version does not have any more."""
+    verifier: str = ""
+    """The kind of the task's verifier; empty for a trajectory."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,17 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
         if task is None:
             yield RowFact(environment, setting, *_spoken(row))
             continue
-        checks, criteria = [str(source) for source in task.get("checks") or ()], task.get("criteria") or ()
-        yield RowFact(environment, setting, 1, _told(task), _has_fact(criteria), bool(find_gone_helpers(checks)))
+        verifier = nest_former_fields(task).get("verifier") or {}
+        sources = [str(check.get("source")) for check in verifier.get("checks") or ()]
+        yield RowFact(
+            environment,
+            setting,
+            1,
+            _told(task),
+            asks_judge=_has_fact(verifier.get("criteria") or ()),
+            is_superseded=bool(find_gone_helpers(sources)),
+            verifier=str(verifier.get("kind", "checks")),
+        )
 
 
 def _has_fact(criteria: Iterable[Any]) -> bool:

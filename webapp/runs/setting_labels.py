@@ -84,6 +84,7 @@ LABELS: dict[str, str] = {
     "hardware.vllm_sleep": "vLLM's sleep",
     "mixture.environments": "Environments",
     "mixture.settings": "Settings",
+    "mixture.verifiers": "Kinds of verifiers",
     "evaluation.every": "Evaluate every",
     "evaluation.tasks": "Held-out tasks",
     "evaluation.rollouts": "Attempts a task",

@@ -9,23 +9,19 @@ from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
-from synthesis.formats.envscaler_export import scenario_to_envscaler, scenarios_to_envscaler
-from synthesis.runtime.encoding import decode_state
-from webapp.content_store import unpack
-from webapp.scenarios.models import StateBody, Task
+from synthesis.formats.envscaler_export import scenarios_to_envscaler
+from webapp.scenarios.models import Task
+from webapp.scenarios.services import EXPORTED, spell_record
 
 BATCH = 20
-FIELDS = ("pk", "current__record", "current__scenario__initial_id", "current__scenario__initial__body")
 OPEN, CLOSE = "[", "\n]\n"
 
 
 def batch(tasks: QuerySet[Task], after: int) -> tuple[int, list[dict[str, Any]]]:
     """The records of the next current revisions, and the task that the batch ends with (0 at the end)."""
     rows = tasks.select_related(None).filter(pk__gt=after, current__isnull=False).order_by("pk")
-    chunk = list(rows.values_list(*FIELDS)[:BATCH])
-    records = [
-        scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body))) for _, raw, digest, body in chunk
-    ]
+    chunk = list(rows.values_list("pk", *EXPORTED)[:BATCH])
+    records = [spell_record(*row[1:]) for row in chunk]
     return (chunk[-1][0] if chunk else 0), records
 
 

@@ -19,6 +19,9 @@ from webapp.scenarios.models import ReviewState, Task, TaskReference, TaskRevisi
 
 HAND_SOURCES = ("person", "fork")
 """Sources of references that a person wrote, or took from an attempt of their own."""
+BESIDE = "beside_human_work"
+"""The part of a job's result that lists what was stored beside human work, or found stored there."""
+MOST_LISTED = 5_000
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from django.db import InterfaceError, OperationalError
 from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.assessment.kinds import finding
 from synthesis.assessment.tasks import task_findings, unknown_state_keys
-from synthesis.contracts import Program
+from synthesis.contracts import GoldenVerifier, Program
 from synthesis.errors import (
     FormatError,
     InfrastructureError,
@@ -29,15 +29,21 @@ from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
 from synthesis.formats.values import clean
-from synthesis.runtime import Sandbox, encode_state
+from synthesis.runtime import Sandbox, decode_state, encode_state
 from synthesis.verifiers.checks import mark_of
-from synthesis.verifiers.scoring import reward_end
+from synthesis.verifiers.rewards import complete_verdicts, list_labels, reward_end
 from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import count_findings, program_of
 from webapp.scenarios.frames.services import frame_tasks
-from webapp.scenarios.human_work import describe_revision_beside, describe_version_beside, leave_out_human_work
+from webapp.scenarios.human_work import (
+    BESIDE,
+    MOST_LISTED,
+    describe_revision_beside,
+    describe_version_beside,
+    leave_out_human_work,
+)
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.services import (
     SavedTask,
@@ -55,9 +61,6 @@ PASSES = (InfrastructureError, OperationalError, InterfaceError, SoftTimeLimitEx
 """What says nothing about a record: the sandbox or the database is gone, or the job's time is over."""
 CHUNK = 1000
 MAX_HUNG = 3
-BESIDE = "beside_human_work"
-"""The part of an import's result that lists what was stored beside human work, or found stored there."""
-MOST_LISTED = 5_000
 STAYED: tuple[Saved, ...] = ("beside", "kept")
 Progress = Callable[[int, int, str], None]
 
@@ -158,7 +161,7 @@ def import_entries(
     progress(total, total, "")
     if not frames:
         return run.report()
-    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user, leaves_human_work=True)
+    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user)
     return run.report() | {"frames": framed.report()}
 
 
@@ -275,6 +278,7 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
     """What the checks say before the agent does anything, and every finding about the task.
 
     Raises InputError: it has an answer form, and the environment a tool named as the one that submits the answer.
+    Raises StateError: its golden state cannot be read.
     """
     require_answer_tool(record.answer_form, (tool.name for tool in program.tools))
     findings = unknown_state_keys(record.initial_state, program.source)
@@ -287,9 +291,11 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
         return Start(findings=findings + task_findings(record.verifier.checks, (), None), hung=hung)
     if record.verifier.criteria:
         return Start(findings=findings)
-    checks = record.verifier.checks
-    done = bounded_checks(sandbox, [check.source for check in checks], state, state)
-    verdicts = done.verdicts
+    if isinstance(record.verifier, GoldenVerifier):
+        decode_state(record.verifier.state)
+    checks = list_labels(record.verifier)
+    done = bounded_checks(sandbox, [check.source for check in record.verifier.checks], state, state)
+    verdicts = tuple(complete_verdicts(record.verifier, done.verdicts, state, state))
     errors = tuple(verdict.error for verdict in verdicts)
     if done.skipped:
         verdicts = verdicts[: -done.skipped]
@@ -300,7 +306,7 @@ def look_at_start(sandbox: Sandbox, record: TaskRecord, program: Program, initia
         unmarked: tuple[Any, ...] = ("",) * done.skipped
         return Start(marks + unmarked, errors, findings=findings + task_findings(checks, verdicts, None))
     try:
-        score = reward_end(record.verifier, verdicts, state, state, marks).reward
+        score = reward_end(record.verifier, done.verdicts, state, state, marks).reward
     except InputError:
         score = None
     return Start(

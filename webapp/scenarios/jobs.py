@@ -17,8 +17,9 @@ from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.frames.services import frame_task, frame_tasks
-from webapp.scenarios.importer import BESIDE, import_entries
-from webapp.scenarios.models import AUDIT_RESULTS, Task
+from webapp.scenarios.human_work import BESIDE
+from webapp.scenarios.importer import import_entries
+from webapp.scenarios.models import AUDIT_RESULTS, SUPERSEDED, Task
 from webapp.uploads import drop_uploads, read_upload, require_records, require_success
 
 
@@ -37,11 +38,21 @@ def imported(job: Job) -> list[MadeLink]:
             continue
         counted = ((part.get("created"), "new"), (part.get("updated"), "updated"))
         links += [MadeLink(_counted(count, word, what), reverse(page)) for count, word in counted if count]
+    return links + _beside(job)
+
+
+@made_by("frame_task")
+def framed(job: Job) -> list[MadeLink]:
+    """What stands beside human work."""
+    return _beside(job)
+
+
+def _beside(job: Job) -> list[MadeLink]:
     stays = job.result.get(BESIDE)
-    if isinstance(stays, list) and stays:
-        words = f"{len(stays):,} stored beside what people made: look at what stays"
-        links.append(MadeLink(words, f"{reverse('edits:beside')}?job={job.pk}"))
-    return links
+    if not isinstance(stays, list) or not stays:
+        return []
+    words = f"{len(stays):,} stored beside what people made: look at what stays"
+    return [MadeLink(words, f"{reverse('edits:beside')}?job={job.pk}")]
 
 
 def _counted(count: int, word: str, what: str) -> str:
@@ -52,11 +63,14 @@ def _counted(count: int, word: str, what: str) -> str:
 def audited(job: Job) -> list[MadeLink]:
     """Tasks by the state of their audits."""
     tasks = reverse("scenarios:tasks")
-    return [
+    links = [
         MadeLink(f"{job.result[state]:,} {state}", f"{tasks}?audit={state}")
         for state in AUDIT_RESULTS
         if job.result.get(state)
     ]
+    if job.result.get("skipped"):
+        links.append(MadeLink(f"{job.result['skipped']:,} superseded, skipped", f"{tasks}?review={SUPERSEDED}"))
+    return links
 
 
 @job("import_envscaler", queue="sandbox")
@@ -92,13 +106,13 @@ def audit(context: JobContext) -> dict[str, Any]:
 
 @job("frame_task", queue="sandbox")
 def make_frame(context: JobContext) -> dict[str, Any]:
-    """Give a task, or all of an environment, the frame of its reference. One that has a frame keeps it."""
-    if "environment" in context.payload:
-        rows = Task.objects.filter(environment=context.payload["environment"]).order_by("id")
-        chosen = list(rows.values_list("id", flat=True))
-        return frame_tasks(default_sandbox(), chosen, person_of(context), context.progress).report()
+    """Give tasks the frame of their reference: one, all of an environment, or those a filter of the list leaves."""
+    payload = context.payload
+    if "task" not in payload:
+        chosen = _chosen(payload) if payload.get("makes", True) else _chosen(payload, current__frame__isnull=False)
+        return frame_tasks(default_sandbox(), chosen, person_of(context), context.progress, pins=True).report()
     rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
-    row = rows.filter(pk=context.payload["task"]).first()
+    row = rows.filter(pk=payload["task"]).first()
     if row is None:
         raise InputError("This task is gone.")
     return {"revision": frame_task(default_sandbox(), row, person_of(context)).number}
@@ -108,11 +122,11 @@ def person_of(context: JobContext) -> User | None:
     return User.objects.filter(pk=context.user_id).first() if context.user_id is not None else None
 
 
-def _chosen(payload: dict[str, Any]) -> list[int]:
+def _chosen(payload: dict[str, Any], **more: Any) -> list[int]:
     if "tasks" in payload:
         rows = Task.objects.filter(pk__in=payload["tasks"])
     elif "environment" in payload:
         rows = Task.objects.filter(environment=payload["environment"])
     else:
         rows = queries.tasks(payload["filter"])
-    return list(rows.filter(current__isnull=False).order_by("id").values_list("id", flat=True))
+    return list(rows.filter(current__isnull=False, **more).order_by("id").values_list("id", flat=True))

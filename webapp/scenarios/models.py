@@ -154,7 +154,10 @@ class TaskRevision(models.Model):
 
 
 class Check(models.Model):
-    """One boolean function of a revision's verifier. `mark` is what it gives on the initial state."""
+    """One boolean function of a revision's verifier. `mark` is what it gives on the initial state.
+
+    That an end equals a golden state stands here too, as the first one, without a source.
+    """
 
     revision = models.ForeignKey(TaskRevision, on_delete=models.CASCADE, related_name="checks")
     position = models.PositiveIntegerField()

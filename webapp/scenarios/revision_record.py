@@ -60,7 +60,7 @@ _SPELLED = ("frame", "answer_form", "expected_answer", "verifier")
 
 def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionChanges = UNCHANGED) -> TaskRecord:
     """The revision as a record, with a frame and with changes. Its initial state is not in it."""
-    stored = revision.checks.order_by("position").values_list("label", "source")
+    stored = revision.checks.exclude(source="").order_by("position").values_list("label", "source")
     checks = changes.checks
     if checks is None:
         checks = tuple(CheckRecord(label=label, source=source) for label, source in stored)
@@ -106,7 +106,7 @@ def _changed_verifier(
 
 def own_checks(revision: TaskRevision) -> tuple[CheckRecord, ...]:
     """Return the checks of a revision that people write: those of its answer form follow from it."""
-    rows = revision.checks.order_by("position").values_list("label", "source")
+    rows = revision.checks.exclude(source="").order_by("position").values_list("label", "source")
     found = tuple(CheckRecord(label=label, source=source) for label, source in rows)
     return without_field_checks(found, *read_form_and_expected(revision))
 

@@ -18,7 +18,7 @@ from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
 from synthesis.runtime.encoding import decode_state
-from synthesis.verifiers.scoring import hash_verifier
+from synthesis.verifiers.rewards import hash_verifier, list_labels
 from webapp.content_store import Saved, content_hash, unpack
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
@@ -245,8 +245,9 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
         record=without_state(record.raw),
         superseded=explain_superseded(check.source for check in verifier.checks),
     )
-    marks = start.marks or ("",) * len(verifier.checks)
-    errors = start.errors or ("",) * len(verifier.checks)
+    listed = list_labels(verifier)
+    marks = start.marks or ("",) * len(listed)
+    errors = start.errors or ("",) * len(listed)
     Check.objects.bulk_create(
         Check(
             revision=revision,
@@ -256,7 +257,7 @@ def _new_revision(task: Task, scenario: Scenario, record: TaskRecord, start: Sta
             mark=mark,
             start_error=clean(error),
         )
-        for position, (check, mark, error) in enumerate(zip(verifier.checks, marks, errors, strict=True))
+        for position, (check, mark, error) in enumerate(zip(listed, marks, errors, strict=True))
     )
     TaskFinding.objects.bulk_create(TaskFinding(revision=revision, **finding_fields(f)) for f in start.findings)
     return revision
@@ -312,11 +313,6 @@ def _count_scenarios(environment: Environment) -> None:
     environment.save(update_fields=["scenario_count", "updated_at"])
 
 
-def check_sources(revision: TaskRevision) -> list[str]:
-    """The sources of a revision's checks, in order."""
-    return list(revision.checks.order_by("position").values_list("source", flat=True))
-
-
 def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
     """How often each kind of finding stands on the current revisions of these tasks."""
     rows = TaskFinding.objects.filter(revision__task__in=list(tasks), revision__task__current=F("revision"))
@@ -326,9 +322,25 @@ def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
 def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
     """The current records of some tasks as they were imported, in the order they came in."""
     rows = rows.filter(current__isnull=False).order_by("id")
-    fields = ("current__record", "current__scenario__initial_id", "current__scenario__initial__body")
-    for raw, digest, body in rows.values_list(*fields).iterator(chunk_size=100):
-        yield scenario_to_envscaler(raw, decode_state(unpack(StateBody, digest, body)))
+    for row in rows.values_list(*EXPORTED).iterator(chunk_size=100):
+        yield spell_record(*row)
+
+
+EXPORTED = (
+    "current__record",
+    "current__scenario__initial_id",
+    "current__scenario__initial__body",
+    "current__golden_id",
+    "current__golden__body",
+)
+"""What `spell_record` takes."""
+
+
+def spell_record(raw: dict[str, Any], initial_id: str, initial: Any, golden_id: str | None, golden: Any) -> Any:
+    """Return the record of a current revision as an import reads it."""
+    state = decode_state(unpack(StateBody, initial_id, initial))
+    goal = unpack(StateBody, golden_id, golden) if golden_id is not None else None
+    return scenario_to_envscaler(raw, state, goal)
 
 
 def start_envscaler_import(

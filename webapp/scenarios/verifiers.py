@@ -20,6 +20,13 @@ from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.states import load_state
 
+VERIFIER_NAMES = {
+    "checks": "checks",
+    "golden": "a golden state",
+    "rubric": "a rubric",
+    "script": "a verification script",
+}
+"""What people call each kind of verifier."""
 FRAMED = ("checks", "script")
 """The kinds of verifiers that a frame may stand beside."""
 
@@ -33,7 +40,7 @@ def read_verifier(revision: TaskRevision) -> Verifier:
     if revision.verifier_kind == "script":
         _, expected = read_form_and_expected(revision)
         return ScriptVerifier(**(revision.verifier or {}), expected_answer=expected, frame=frame)
-    rows = list(revision.checks.order_by("position").values_list("label", "source", "mark"))
+    rows = list(revision.checks.exclude(source="").order_by("position").values_list("label", "source", "mark"))
     checks = tuple(CheckRecord(label=label, source=source) for label, source, _ in rows)
     if revision.verifier_kind == "golden" and revision.golden_id is not None:
         return GoldenVerifier(**(revision.verifier or {}), state=load_state(revision.golden_id), checks=checks)

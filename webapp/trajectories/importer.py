@@ -87,7 +87,7 @@ def import_runs(
         return vars(tally)
     for task, record in solved.items():
         keep_solved_run(sandbox, Task.objects.get(pk=task), record)
-    framed = frame_tasks(sandbox, leave_out_human_work(list(solved)), user, leaves_human_work=True)
+    framed = frame_tasks(sandbox, leave_out_human_work(list(solved)), user)
     return vars(tally) | {"frames": framed.report()}
 
 

@@ -11,11 +11,11 @@ from synthesis.errors import InfrastructureError, StateError
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import make_patch
 from synthesis.verifiers.check_table import NOT_RUN
-from synthesis.verifiers.checks import trace
+from synthesis.verifiers.rewards import trace_verdicts
 from webapp.jobs.models import Job
 from webapp.jobs.queries import of_subject
-from webapp.scenarios.services import check_sources
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.states import state_at
 
@@ -45,8 +45,8 @@ def compute_matrix(sandbox: Sandbox, trajectory: Trajectory) -> dict[str, Any]:
     start = state_at(trajectory, 0)
     steps, patches = changes(trajectory, start)
     revision = trajectory.attempted
-    sources = check_sources(revision)
-    rows = trace(sandbox, sources, start, patches, answer=trajectory.answer, over=CheckBound())
+    verifier = read_verifier(revision)
+    rows = trace_verdicts(sandbox, verifier, start, patches, answer=trajectory.answer, over=CheckBound())
     missing = [position for position, row in enumerate(rows) if row[-1].error.startswith(UNKNOWN)]
     matrix = {"steps": steps, "checks": [compact(steps, row) for row in rows], "not_run": missing}
     Trajectory.objects.filter(pk=trajectory.pk).update(matrix=matrix, matrix_hash=revision.verifier_hash)

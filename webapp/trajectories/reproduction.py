@@ -25,9 +25,9 @@ from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of
+from synthesis.verifiers.rewards import reward_end
 from synthesis.verifiers.rubric import Rubric, RubricCase, decide_fields, score_rubric
 from synthesis.verifiers.rubric_evidence import gather_evidence, spell_call
-from synthesis.verifiers.scoring import reward_end
 from webapp.trajectories.comparison import same_observation, same_recorded_reward
 from webapp.trajectories.id_alignment import Aligner
 from webapp.trajectories.models import ReplayState

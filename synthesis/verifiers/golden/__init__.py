@@ -7,7 +7,13 @@ by executing the reference, and `volatile_places.py` finds in which places its e
 and the hash of a verifier.
 """
 
-from synthesis.verifiers.golden.golden_scores import golden_hash, reward_golden, score_golden, state_verdict
+from synthesis.verifiers.golden.golden_scores import (
+    STATE_LABEL,
+    golden_hash,
+    reward_golden,
+    score_golden,
+    state_verdict,
+)
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
-__all__ = ["golden_differences", "golden_hash", "reward_golden", "score_golden", "state_verdict"]
+__all__ = ["STATE_LABEL", "golden_differences", "golden_hash", "reward_golden", "score_golden", "state_verdict"]

@@ -14,6 +14,8 @@ from synthesis.verifiers.checks import Evaluator, reward_of
 from synthesis.verifiers.frame_words import outside_line
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
+STATE_LABEL = "The end state is the golden state"
+"""What the verdict on an end state is called."""
 MOST_SAID = 3
 """So many differences are named in a verdict's reason."""
 

@@ -100,7 +100,8 @@ def match_ids(start: State, golden: NormalState, end: NormalState) -> dict[str, 
 def _match_equal(right: _Side, own: _Side) -> dict[str, str]:
     colors = right.first_colors(), own.first_colors()
     for turn in range(MOST_ALIKE + 1):
-        colors = _stable(right, own, *colors)
+        theirs_by_id, mine_by_id = _stable(right, own, *colors)
+        colors = theirs_by_id, mine_by_id
         groups = [(theirs, mine) for theirs, mine in _groups(*colors) if theirs and mine]
         alike = next(((theirs, mine) for theirs, mine in groups if len(theirs) > 1 or len(mine) > 1), None)
         if alike is None or turn == MOST_ALIKE:

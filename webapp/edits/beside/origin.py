@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from webapp.batches.beside_human_work import find_revisions_beside, find_versions_beside
 from webapp.jobs.models import Job
-from webapp.scenarios.importer import BESIDE
+from webapp.scenarios.human_work import BESIDE
 
 KINDS = ("version", "revision")
 

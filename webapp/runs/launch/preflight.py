@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from synthesis.contracts import Frozen
@@ -24,6 +25,7 @@ from webapp.runs.launch.windows import look_at_lengths
 from webapp.runs.models import TrainingState
 from webapp.runs.room import needs_of_new
 from webapp.runs.spec import DEMO_MODEL, ENDPOINT, NewJob
+from webapp.scenarios.verifiers import VERIFIER_NAMES
 
 
 class Preflight(Frozen):
@@ -175,7 +177,8 @@ def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | 
     if facts is not None:
         counted: dict[str, int] = {}
         for fact in facts.rows:
-            if weight(mixture.environments, fact.environment) and weight(mixture.settings, fact.setting):
+            kept = weight(mixture.settings, fact.setting) and weight(mixture.verifiers, fact.verifier)
+            if weight(mixture.environments, fact.environment) and kept:
                 counted[fact.environment] = counted.get(fact.environment, 0) + 1
         if len(counted) < sampling.environments:
             weightless = len(facts.environments().keys() - counted.keys())
@@ -208,6 +211,14 @@ def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, fac
             + ": its weight does nothing. Environments are named as in the rows' field `environment`."
         )
         asked.warn("changes.mixture.environments", "unknown_environment", message)
+    left = Counter(fact.verifier for fact in facts.rows if not weight(config.mixture.verifiers, fact.verifier))
+    if left:
+        kinds = ", ".join(f"{count:,} judged by {VERIFIER_NAMES[kind]}" for kind, count in sorted(left.items()))
+        message = (
+            f"Tasks of the dataset are left out: {kinds}. The reward of this preset is of another kind of verifier; "
+            "changes.mixture.verifiers lets them in."
+        )
+        asked.warn("changes.mixture.verifiers", "verifiers_left_out", message)
 
 
 def _too_few_environments(asked: ResolvedJob, wanted: int, there: int, weightless: int = 0) -> None:
@@ -217,8 +228,8 @@ def _too_few_environments(asked: ResolvedJob, wanted: int, there: int, weightles
     )
     if weightless:
         message += (
-            f" It has {weightless} more, to whose environments or settings (task, conversation) changes.mixture gives "
-            "a weight of 0."
+            f" It has {weightless} more, to whose environments, settings (task, conversation) or kinds of verifiers "
+            "changes.mixture gives a weight of 0."
         )
     asked.refuse("changes.sampling.environments", "too_few_environments", message)
 

@@ -47,10 +47,13 @@ def get_task_audit(request: HttpRequest, pk: Id) -> Audit:
 @router.post("/audits", auth=needs("synthesise"), response={202: JobOut})
 @idempotent
 def create_audits(request: HttpRequest, wish: AuditWish) -> Job:
-    """Audit one task, the tasks of an environment, or those that a filter leaves. Follow the job at /jobs/{id}."""
+    """Audit one task, the tasks of an environment, or those that a filter leaves. Follow the job at /jobs/{id}.
+
+    A superseded task is refused with its reason; of many such ones are `skipped`, as the job's result counts.
+    """
     user = person(request)
     if wish.task is not None:
-        task = Task.objects.filter(current__isnull=False, pk=wish.task).only("pk").first()
+        task = Task.objects.filter(current__isnull=False, pk=wish.task).select_related("current").first()
         if task is None:
             raise no_such("body", "task", wish.task)
         return services.start_task_audit(user, task)

@@ -33,7 +33,8 @@ class AuditStopped(EnvariumError):
 
 @dataclass
 class AuditRun:
-    """What became of the tasks: `audited` anew, `cached`, `failed` with the reason; `states` counts both."""
+    """What became of the tasks: `audited` anew, `cached`, `failed` with the reason, `skipped` as they are superseded;
+    `states` counts the first two."""
 
     sandbox: Sandbox
     total: int
@@ -41,6 +42,7 @@ class AuditRun:
     at_once: int
     audited: int = 0
     cached: int = 0
+    skipped: int = 0
     failed: list[dict[str, str]] = field(default_factory=list)
     states: Counter[str] = field(default_factory=Counter)
     pending: dict[Future[TaskAudit], Case] = field(default_factory=dict)
@@ -49,10 +51,11 @@ class AuditRun:
 
     def report(self) -> dict[str, Any]:
         states = {name: self.states[name] for name in AUDIT_RESULTS}
-        return {"audited": self.audited, "cached": self.cached, **states, "failed": self.failed}
+        counts = {"audited": self.audited, "cached": self.cached, "skipped": self.skipped}
+        return {**counts, **states, "failed": self.failed}
 
     def tell(self) -> None:
-        done = self.audited + self.cached + len(self.failed)
+        done = self.audited + self.cached + self.skipped + len(self.failed)
         self.progress(min(done, self.total), self.total, f"{self.states['red']} red so far")
 
     def check_stop(self) -> None:
@@ -70,15 +73,18 @@ def audit_tasks(
 ) -> dict[str, Any]:
     """Audit the current revisions of these tasks. `progress` may raise to stop; what is stored by then stays.
 
-    An audit that is known is not computed again, unless `fresh`. A task whose audit an infrastructure failure ended
-    keeps what it had and is listed under `failed`. Raises SandboxUnavailable, and InfrastructureError where not one
-    task could be audited.
+    An audit that is known is not computed again, unless `fresh`. Superseded tasks are skipped. A task whose audit an
+    infrastructure failure ended keeps what it had and is listed under `failed`. Raises SandboxUnavailable, and
+    InfrastructureError if not one task could be audited.
     """
     run = AuditRun(sandbox, len(task_ids), progress, at_once=AT_ONCE if len(task_ids) == 1 else 1)
     threads = ThreadPoolExecutor(1 if len(task_ids) == 1 else AT_ONCE)
     try:
         for case in _every(task_ids, judge):
             run.tell()
+            if case.revision.superseded:
+                run.skipped += 1
+                continue
             audit = None if fresh else known(case)
             if audit is not None:
                 run.cached += 1

@@ -11,6 +11,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from webapp.accounts.access import access
 from webapp.environments.models import Environment
+from webapp.errors import Conflict
 from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
@@ -55,12 +56,20 @@ def start_audit(request: HttpRequest, pk: int) -> HttpResponse:
     row = get_object_or_404(Task.objects.select_related("audit", "current__scenario__version"), pk=pk)
     if row.current is None:
         messages.error(request, "This task has no revision, so there is nothing to audit.")
-    else:
+        return _back(pk)
+    try:
         services.start_task_audit(request.user, row)
+    except Conflict as error:
+        messages.error(request, str(error))
+    else:
         # What a judge decides depends on the judge too, who may be another one by now.
         known = row.audit is not None and not needs_judge(row.current) and not is_stale(row.audit, row.current)
         same = " Nothing that it depends on has changed, so it comes to the same result." if known else ""
         messages.success(request, f"The audit is queued.{same}")
+    return _back(pk)
+
+
+def _back(pk: int) -> HttpResponse:
     return redirect(reverse("scenarios:task", args=[pk]) + "?tab=audit")
 
 

@@ -17,11 +17,13 @@ ORDER = (AuditState.RED, AuditState.INCOMPLETE, AuditState.UNPROVEN, AuditState.
 
 @dataclass(frozen=True)
 class AuditPreview:
-    """`by_state`: (state, tasks) where they were counted; `empty` tasks have no revision and are left out."""
+    """`by_state`: (state, tasks) where they were counted; `empty` tasks have no revision, `superseded` ones checks
+    that cannot be run any more: both are left out."""
 
     count: RowCount
     by_state: tuple[tuple[str, int], ...]
     empty: int
+    superseded: int
     rows: tuple[Task, ...]
 
 
@@ -30,10 +32,11 @@ def audit_preview(wanted: dict[str, Any]) -> AuditPreview:
     rows = queries.tasks(wanted)
     count = count_rows(rows)
     by_state: dict[str, int] = {}
-    empty = 0
+    empty = superseded = 0
     if count.exact:
         bare = rows.order_by().select_related(None)
         by_state = dict(bare.values_list("audit_state").annotate(tasks=Count("pk")))
         empty = bare.filter(current__isnull=True).count()
+        superseded = bare.filter(superseded=True).count()
     ordered = tuple((str(state), by_state[state]) for state in ORDER if by_state.get(state))
-    return AuditPreview(count, ordered, empty, tuple(rows.order_by("-id")[:SHOWN]))
+    return AuditPreview(count, ordered, empty, superseded, tuple(rows.order_by("-id")[:SHOWN]))

@@ -15,7 +15,7 @@ from synthesis.verifiers.audit_report import GAPS, NOTES, full
 from synthesis.verifiers.frame_words import outside_sentence
 from synthesis.verifiers.mutants import around_difference
 from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
-from webapp.scenarios.audits.services import is_stale, open_audit
+from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.verifiers import read_criteria
@@ -144,6 +144,7 @@ def audit_context(
         revision.scenario = task.scenario
     row = newest_audit(revision).first()
     context: dict[str, Any] = {"audit": row, "audit_job": open_audit(task), "audit_whole": whole}
+    context["audit_remedy"] = SUPERSEDED_REMEDY
     if row is None:
         missing = reference_of(revision) is None
         return context | {"audit_no_reference": missing, "audit_before": task.audit_id is not None}

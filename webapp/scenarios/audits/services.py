@@ -23,6 +23,7 @@ from webapp.accounts.services import audit as write_audit_log
 from webapp.content_store import content_hash
 from webapp.environments.models import Environment
 from webapp.environments.totals import lock_environment
+from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
@@ -36,6 +37,7 @@ from webapp.templatetags.show import counted
 
 VALUE_CHARS = 2_000
 TEXT_CHARS = 2_000
+SUPERSEDED_REMEDY = "Edit the task and give it an answer form, or import it again."
 HEAVY = ("record", "scenario__version__record", "scenario__version__introduction", "scenario__version__source")
 
 
@@ -260,13 +262,20 @@ def _sides(before: Any, after: Any) -> tuple[Any, Any]:
     return around_difference(was, became, VALUE_CHARS)
 
 
+def refuse_superseded(revision: TaskRevision | None) -> None:
+    """Raise Conflict if the revision's checks cannot be run any more."""
+    if revision is not None and revision.superseded:
+        raise Conflict(f"This task is superseded. {revision.superseded} {SUPERSEDED_REMEDY}")
+
+
 def open_audit(task: Task) -> Job | None:
     """The job that audits this very task and has not ended."""
     return open_of("audit", f"task:{task.pk}")
 
 
 def start_task_audit(user: Any, task: Task) -> Job:
-    """Queue the audit of one task; the job that is on its way already is handed back."""
+    """Queue the audit of one task; the job that is on its way already is handed back. Raises Conflict: superseded."""
+    refuse_superseded(task.current)
     return open_audit(task) or _start(user, f"Audit task {task.pk}", {"tasks": [task.pk]}, f"task:{task.pk}")
 
 

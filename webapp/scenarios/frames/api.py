@@ -23,7 +23,7 @@ from webapp.rest.idempotency import idempotent
 from webapp.rest.types import Id
 from webapp.scenarios import queries
 from webapp.scenarios.frames import services
-from webapp.scenarios.frames.schemas import FrameRemoval, FrameRestoration, FrameWidening, PlaceIn
+from webapp.scenarios.frames.schemas import FrameRemoval, FrameRestoration, FramesWish, FrameWidening, PlaceIn
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.schemas import RevisionOut, TaskOut
 
@@ -79,10 +79,24 @@ def remove_task_frame(request: HttpRequest, pk: Id, removal: FrameRemoval) -> Ta
 )
 @idempotent
 def create_environment_frames(request: HttpRequest, pk: Id) -> Job:
-    """Make frames for all tasks of an environment that have a reference and no frame. Follow the job at /jobs/{id}."""
+    """Make frames for all tasks of an environment that have a reference and no frame, or one that pins nothing.
+
+    What people edited or decided on stays current, and the revision with the frame stands beside, as the job's result
+    lists. Follow the job at /jobs/{id}.
+    """
     environment = get_object_or_404(Environment.objects.select_related("current").defer(*HEAVY), pk=pk)
     require_match(request, EnvironmentOut.from_orm(environment))
     return services.start_environment_frames(person(request), environment)
+
+
+@router.post("/frames", auth=needs("review"), response={202: JobOut})
+@idempotent
+def create_frames(request: HttpRequest, wish: FramesWish) -> Job:
+    """Pin the frames that pin nothing, of the tasks that a filter leaves. Follow the job at /jobs/{id}.
+
+    What people edited or decided on stays current, and the pinned revision stands beside, as the job's result lists.
+    """
+    return services.start_filter_frames(person(request), wish.filter.values(), makes=wish.makes)
 
 
 def _matched(request: HttpRequest, pk: int) -> Task:

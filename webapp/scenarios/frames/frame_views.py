@@ -8,7 +8,8 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
-from django.views.decorators.http import require_http_methods, require_POST
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from webapp.accounts.access import access
 from webapp.environments.models import Environment
@@ -16,10 +17,12 @@ from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
 from webapp.scenarios.frames import services
+from webapp.scenarios.frames.bulk_preview import frames_preview
 from webapp.scenarios.frames.forms import DropForm, WidenForm
 from webapp.scenarios.frames.page import frame_context
 from webapp.scenarios.models import Task
 from webapp.scenarios.queries import find_task
+from webapp.scenarios.task_filters import read_filters
 
 
 @access("review")
@@ -76,9 +79,28 @@ def switch_off(request: HttpRequest, pk: int) -> HttpResponse:
 @access("review")
 @require_POST
 def switch_on_all(request: HttpRequest, pk: int) -> HttpResponse:
-    """Make frames for all tasks of an environment that have a reference and no frame."""
+    """Make frames for all tasks of an environment that have a reference and no frame, or one that pins nothing."""
     row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
     return redirect("jobs:detail", services.start_environment_frames(request.user, row).pk)
+
+
+@access("review")
+@require_safe
+@never_cache
+def preview(request: HttpRequest) -> HttpResponse:
+    """What pinning the frames of the tasks that the address names would do, before anything is begun."""
+    filters = read_filters(request.GET)
+    context = {"preview": frames_preview(filters.values), "query": request.GET.urlencode()}
+    context["copy_as"] = api_call(request, "POST", "api:create_frames", body={"filter": filters.values})
+    return render(request, "scenarios/frames_preview.html", context)
+
+
+@access("review")
+@require_POST
+def start_these(request: HttpRequest) -> HttpResponse:
+    """Pin the frames of the tasks that the filters in the address leave."""
+    wanted, makes = read_filters(request.GET).values, Params(request.POST).flag("makes")
+    return redirect("jobs:detail", services.start_filter_frames(request.user, wanted, makes=makes).pk)
 
 
 @access("review")

@@ -7,6 +7,7 @@ from typing import Annotated
 from pydantic import ConfigDict, Field
 
 from webapp.rest.types import BodyIn, Position, Text
+from webapp.scenarios.schemas import TaskFilterQuery
 
 
 class PlaceIn(BodyIn):
@@ -43,3 +44,12 @@ class FrameRestoration(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"revision": 1}]})
 
     revision: Annotated[Position, Field(description="The number of the revision whose frame is wanted again.")]
+
+
+class FramesWish(BodyIn):
+    model_config = ConfigDict(json_schema_extra={"examples": [{"filter": {"source": "import"}}]})
+
+    filter: Annotated[TaskFilterQuery, Field(description="As the list of tasks takes it.")]
+    makes: Annotated[bool, Field(description="Whether tasks without a frame get one too, if a reference is known.")] = (
+        False
+    )

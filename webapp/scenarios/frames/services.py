@@ -21,8 +21,14 @@ from webapp.errors import ChangedMeanwhile, Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.audits.services import case_of, start_task_audit, start_tasks_audit, subject_of
-from webapp.scenarios.human_work import has_human_work
+from webapp.scenarios.audits.services import (
+    case_of,
+    refuse_superseded,
+    start_task_audit,
+    start_tasks_audit,
+    subject_of,
+)
+from webapp.scenarios.human_work import BESIDE, MOST_LISTED, describe_revision_beside
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
 from webapp.scenarios.revision_record import start_of, task_record
@@ -35,16 +41,20 @@ Progress = Callable[[int, int, str], None]
 
 @dataclass
 class FramesMade:
-    """What became of the wish to give tasks frames. `no_reference`: nothing says what a right way changes there."""
+    """What became of the wish to give tasks frames. `no_reference`: nothing says what a right way changes there;
+    `beside` are revisions that are not current, as what people edited or decided on stays."""
 
     made: list[int] = field(default_factory=list)
     had_one: int = 0
     no_reference: int = 0
+    superseded: int = 0
+    beside: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
 
     def report(self) -> dict[str, Any]:
         counts = {"made": len(self.made), "had_one": self.had_one, "no_reference": self.no_reference}
-        return {**counts, "failed": self.failed}
+        listed = {BESIDE: self.beside[:MOST_LISTED]} if self.beside else {}
+        return {**counts, "superseded": self.superseded, **listed, "failed": self.failed}
 
 
 @transaction.atomic
@@ -97,7 +107,8 @@ def drop_frame(user: Any, task: Task, reason: str, seen: int | None = None) -> T
 
 
 def start_environment_frames(user: Any, environment: Environment) -> Job:
-    """Queue the making of frames for all tasks of an environment that have a reference and no frame."""
+    """Queue the making of frames for all tasks of an environment that have a reference and no frame, or one that pins
+    nothing."""
     subject = f"environment:{environment.pk}"
     known = open_of(KIND, subject)
     if known is not None:
@@ -109,6 +120,15 @@ def start_environment_frames(user: Any, environment: Environment) -> Job:
     return row
 
 
+@transaction.atomic
+def start_filter_frames(user: Any, wanted: dict[str, Any], *, makes: bool) -> Job:
+    """Queue the pinning of the frames that pin nothing, of every task that a `TaskFilters`' values leave when the job
+    runs; `makes`: those without a frame get one too."""
+    row = create(KIND, "Pin the frames of tasks", {"filter": wanted, "makes": makes}, user)
+    audit(user, "task.frames.start", row, filter=wanted, makes=makes)
+    return row
+
+
 def start_frame(user: Any, task: Task) -> Job:
     """Queue the making of a task's frame from its reference, or of one that pins values where its own does not.
 
@@ -117,6 +137,7 @@ def start_frame(user: Any, task: Task) -> Job:
     current = task.current
     if current is None or current.verifier_kind == "rubric":
         raise Conflict("Only a task with checks can have a frame.")
+    refuse_superseded(current)
     if current.frame is not None and not pins_nothing(current):
         raise Conflict("This task has a frame already.")
     if reference_of(current) is None:
@@ -131,16 +152,14 @@ def start_frame(user: Any, task: Task) -> Job:
     return row
 
 
-def frame_task(
-    sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True, leaves_human_work: bool = False
-) -> TaskRevision:
+def frame_task(sandbox: Sandbox, task: Task, user: Any, *, audited: bool = True) -> TaskRevision:
     """Execute the reference and give the task the frame that it spans. A task that has one keeps it, unless that does
     not say to what places may change: then it keeps what was allowed besides.
 
-    Its audit is queued, unless the caller does that for many (`audited`). With `leaves_human_work` a task that a person
-    has edited or decided on meanwhile is refused.
+    Its audit is queued. Without `audited` it is one of many, which the caller audits: then what a person edited or
+    decided on stays current, and the revision stands beside.
 
-    Raises InputError, ProgramError and InfrastructureError.
+    Raises InputError, ProgramError, Conflict and InfrastructureError.
     """
     revision = task.current
     if revision is None:
@@ -155,9 +174,6 @@ def frame_task(
     with transaction.atomic():
         if _locked(task).pk != revision.pk:
             raise InputError("The task was changed while its frame was made. Switch it on again.")
-        locked = Task.objects.select_for_update(of=("self",)).get(pk=task.pk)
-        if leaves_human_work and has_human_work(locked):
-            raise InputError("A person edited the task or decided on it while its frame was made.")
         allowed = len(frame.allowances)
         return _revised(user, revision, frame, "task.frame.on", audited=audited, allowances=allowed)
 
@@ -168,26 +184,29 @@ def frame_tasks(
     user: Any = None,
     progress: Progress = lambda done, total, note: None,
     *,
-    leaves_human_work: bool = False,
+    pins: bool = False,
 ) -> FramesMade:
     """Give each of these tasks the frame that its reference spans, then queue one audit of all that got one.
 
-    A task without a reference, with a rubric or with a frame is left as it is. `progress` may raise to stop. Raises
-    InfrastructureError.
+    A task that is superseded, without a reference, with a rubric or with a frame is left as it is; with `pins` a frame
+    that pins nothing becomes one that pins values. What people edited or decided on stays current, and the revision
+    with the frame stands beside. `progress` may raise to stop. Raises InfrastructureError.
     """
     done = FramesMade()
-    rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
+    rows = Task.objects.select_related("current").defer("current__record")
     try:
         for place, pk in enumerate(tasks):
             progress(place, len(tasks), f"{counted(len(done.made), 'frame')} made")
             row = rows.get(pk=pk)
             current = row.current
-            if current is not None and current.frame is not None:
+            if current is not None and current.superseded:
+                done.superseded += 1
+            elif current is not None and current.frame is not None and not (pins and pins_nothing(current)):
                 done.had_one += 1
             elif current is None or current.verifier_kind == "rubric" or reference_of(current) is None:
                 done.no_reference += 1
             else:
-                _try_frame(sandbox, row, user, done, leaves_human_work=leaves_human_work)
+                _try_frame(sandbox, row, user, done)
     finally:
         if done.made:
             start_tasks_audit(user, done.made)
@@ -201,13 +220,16 @@ def pins_nothing(revision: TaskRevision) -> bool:
     return frame is not None and any(map(is_unpinned, frame.allowances))
 
 
-def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade, *, leaves_human_work: bool) -> None:
+def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade) -> None:
     try:
-        frame_task(sandbox, task, user, audited=False, leaves_human_work=leaves_human_work)
+        made = frame_task(sandbox, task, user, audited=False)
     except (InputError, ProgramError, Conflict) as error:
         done.failed.append({"place": task.key, "reason": str(error)[:500]})
-    else:
+        return
+    if Task.objects.filter(pk=task.pk, current=made.pk).exists():
         done.made.append(task.pk)
+    else:
+        done.beside.append(describe_revision_beside(made))
 
 
 def _locked(task: Task, seen: int | None = None) -> TaskRevision:
@@ -220,6 +242,7 @@ def _locked(task: Task, seen: int | None = None) -> TaskRevision:
     if seen is not None and seen != row.number:
         words = f"The task got revision {row.number} since you opened revision {seen}, so nothing was changed."
         raise ChangedMeanwhile(f"{words} Look at what may change now, and send it again if it still fits.")
+    refuse_superseded(row)
     return row
 
 
@@ -228,7 +251,8 @@ def _revised(
 ) -> TaskRevision:
     """A further revision that differs in its frame alone, current from now on.
 
-    Without `audited` it is one of many that were framed at once, which nobody looked at one by one: no human work.
+    Without `audited` it is one of many that were framed at once, which nobody looked at one by one: it is no human
+    work, and not current if there is some.
     """
     task = revision.task
     reference = reference_of(revision)
@@ -238,7 +262,7 @@ def _revised(
         revision.scenario.initial,
         start_of(revision),
         task.source,
-        asked=True,
+        asked=audited,
         chosen_by=user if audited else None,
     )
     made = saved.revision

@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
+from synthesis.contracts import ChecksVerifier
 from synthesis.errors import EnvariumError, InfrastructureError, InputError, SandboxUnavailable
 from synthesis.formats.answer_form import form_record
 from synthesis.formats.values import clean
@@ -23,6 +24,7 @@ from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import task_record
 from webapp.scenarios.services import SavedTask, save_task
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifiers import VERIFIER_NAMES
 from webapp.templatetags.show import counted
 
 SOURCE = "withheld"
@@ -99,8 +101,9 @@ def _first(sandbox: Sandbox, task: Task) -> WithheldVariant | list[Unsuitable]:
     problem = problem or (NOT_TRUSTED if task.audit_state != AuditState.GREEN else "")
     if problem or revision is None:
         return [Unsuitable("", problem)]
-    if revision.verifier_kind == "rubric":
-        return [Unsuitable("", "its verifier is a rubric: no check tells what is missing")]
+    if revision.verifier_kind != "checks":
+        kind = VERIFIER_NAMES[revision.verifier_kind]
+        return [Unsuitable("", f"its verifier is {kind}: no check tells what is missing")]
     case = case_of(revision, reference_of(revision))
     subject = subject_of(case, program_of(revision.scenario.version))
     return first_variant(sandbox, subject)
@@ -132,6 +135,7 @@ def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: A
     if revision is None:
         raise InputError(f"The task {parent.key!r} has no revision any more.")
     record = task_record(revision, found.frame)
+    verifier = ChecksVerifier(checks=found.checks, frame=found.frame)
     listed = [{"check_item": check.label, "check_func": check.source} for check in found.checks]
     key = _key(parent, found)
     raw = {name: part for name, part in record.raw.items() if name != "criteria"}
@@ -145,8 +149,7 @@ def save_variant(sandbox: Sandbox, parent: Task, found: WithheldVariant, user: A
         "instruction": revision.instruction,
         "answer_form": found.answer_form,
         "expected_answer": found.expected_answer,
-        "checks": found.checks,
-        "score_rule": "goals",
+        "verifier": verifier,
         "withheld": found.withheld,
         "reference": found.reference,
         "raw": raw,

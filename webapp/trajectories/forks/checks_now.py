@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from synthesis.assessment.bounded_checks import CheckBound
 from synthesis.contracts import State, Verdict
 from synthesis.runtime import Sandbox
-from synthesis.verifiers.checks import trace
+from synthesis.verifiers.rewards import trace_verdicts
 from webapp.errors import Refusal
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground.services import cached_state
-from webapp.scenarios.services import check_sources
+from webapp.scenarios.verifiers import read_verifier
 from webapp.templatetags.show import NOTHING
 from webapp.trajectories.matrix import BYTES_AT_ONCE, CELLS_AT_ONCE, NOT_PASSED, PASSED, RAISED, cell
 from webapp.trajectories.models import PlaygroundFork
@@ -50,14 +50,14 @@ def evaluate_checks(sandbox: Sandbox, playground: Playground, fork: PlaygroundFo
     Raises Refusal (too large to do while a person waits) and what the sandbox raises.
     """
     revision = fork.parent.attempted
-    sources = check_sources(revision)
+    verifier = read_verifier(revision)
     start: State = cached_state(playground.start_id) if playground.start_id else {}
     size = playground.start.size if playground.start else 0
-    if 2 * len(sources) > CELLS_AT_ONCE or 2 * size > BYTES_AT_ONCE:
+    if 2 * len(verifier.checks) > CELLS_AT_ONCE or 2 * size > BYTES_AT_ONCE:
         raise Refusal("The state is too large to run the checks after every call. They run when the fork is finished.")
     made = playground.calls.filter(change_count__gt=0).order_by("index").values_list("patch", flat=True)
     patch = [operation for one in made for operation in one]
-    rows = trace(sandbox, sources, start, [patch] if patch else [], answer="", over=CheckBound())
+    rows = trace_verdicts(sandbox, verifier, start, [patch] if patch else [], answer="", over=CheckBound())
     return [_read_check(label, row) for label, row in zip(labels(fork.parent), rows, strict=True)]
 
 

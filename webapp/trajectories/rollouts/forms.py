@@ -12,7 +12,7 @@ from webapp.forms.rows import options
 from webapp.query_params import LARGEST_ID
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
-from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, ForkOf, Spec
+from webapp.trajectories.rollouts.spec import MOST_ANSWER_MENDS, MOST_CALLS, MOST_STEPS, ForkOf, Spec
 
 MODEL = "model:"
 STYLES = [("tools", "native tool calls"), ("react", "ReAct text"), ("call", "func(args) text")]
@@ -54,6 +54,9 @@ class RunForm(forms.Form):
     user_kind = forms.ChoiceField(label="User", choices=USERS, required=False)
     user_model = forms.ChoiceField(label="Model of the user", required=False)
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
+    answer_mends = forms.IntegerField(
+        label="Answers to be mended", min_value=0, max_value=MOST_ANSWER_MENDS, required=False
+    )
     seed = forms.IntegerField(min_value=0, max_value=2**31 - 1, required=False)
     fork = forms.IntegerField(min_value=1, max_value=LARGEST_ID, required=False, widget=forms.HiddenInput)
     step = forms.IntegerField(min_value=1, max_value=2**31 - 1, required=False, widget=forms.HiddenInput)
@@ -111,7 +114,7 @@ def run_form(task: Task, data: Any = None, fork: dict[str, int] | None = None) -
     agent = default_of("agent")
     first = MODEL + models[0].value if models else "reference" if known else "random"
     start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
-    initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10, **(fork or {})}
+    initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10, "answer_mends": 3, **(fork or {})}
     form = RunForm(data, models=models, has_reference=known, initial=initial)
     forked = {name: form[name].value() for name in ("fork", "step")}
     return form, {"models": models, "has_reference": known, "fork": forked if all(forked.values()) else None}

@@ -57,9 +57,12 @@ class PreparedRollout:
     def setting(self) -> AttemptSetting:
         spec = self.spec
         if self.fork is not None:
-            return self.fork.setting(max_turns=spec.max_steps)
+            return self.fork.setting(max_turns=spec.max_steps, max_answer_mends=spec.answer_mends)
         return AttemptSetting(
-            conversational=spec.conversational, prompt_style=spec.prompt_style, max_turns=spec.max_steps
+            conversational=spec.conversational,
+            prompt_style=spec.prompt_style,
+            max_turns=spec.max_steps,
+            max_answer_mends=spec.answer_mends,
         )
 
     @property

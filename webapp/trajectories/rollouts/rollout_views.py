@@ -19,11 +19,12 @@ from webapp.jobs.services import cancel as cancel_job
 from webapp.jobs.services import retry as retry_job
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
+from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts import queries, services
 from webapp.trajectories.rollouts.forms import run_form
-from webapp.trajectories.rollouts.spec import ForkOf
+from webapp.trajectories.rollouts.spec import ForkOf, Spec
 
 
 def find_task(pk: int) -> Task:
@@ -132,6 +133,8 @@ def rollout(request: HttpRequest, pk: int) -> HttpResponse:
     row = find_rollout(pk)
     context = shown(row)
     context["most_turns"] = row.spec.get("max_steps") or turns_of(bool(row.spec.get("conversational")))
+    if read_answer_form(row.revision):
+        context["answer_mends"] = Spec.model_validate(row.spec).answer_mends
     context["copy_as"] = api_call(request, "GET", "api:get_rollout", args=(row.job_id,))
     return render(request, "trajectories/rollouts/detail.html", context)
 

@@ -13,7 +13,7 @@ from synthesis.contracts import PromptStyle, UserKind
 from webapp.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.queries import summary_of
-from webapp.trajectories.rollouts.spec import MOST_CALLS, MOST_STEPS, PolicyKind, Spec
+from webapp.trajectories.rollouts.spec import MOST_ANSWER_MENDS, MOST_CALLS, MOST_STEPS, PolicyKind, Spec
 
 ModelChoice = Annotated[Text, Field(max_length=300, description="`endpoint id/model`; empty: the role's default.")]
 
@@ -43,6 +43,15 @@ class RolloutIn(BodyIn):
     user_model: ModelChoice = ""
     attempts: Annotated[int, Field(ge=1, le=settings.ROLLOUT_ATTEMPTS)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS, description="Turns at most.")] | None = None
+    answer_mends: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=MOST_ANSWER_MENDS,
+            description="So many answers that do not fit the task's answer form may be mended; the next one ends an "
+            "attempt.",
+        ),
+    ] = 3
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     fork: Annotated[ForkOfIn | None, Field(description="Attempts go on from here, in the parent's style.")] = None
 

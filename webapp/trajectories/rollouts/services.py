@@ -12,6 +12,7 @@ from synthesis.verifiers.rubric import NO_JUDGE
 from webapp.endpoints.models import Endpoint, LLMRole
 from webapp.endpoints.queries import default_of, find_choice
 from webapp.jobs.services import create
+from webapp.scenarios.audits.services import SUPERSEDED_REMEDY
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.verifiers import needs_judge
@@ -20,7 +21,6 @@ from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of
 from webapp.trajectories.rollouts.spec import Spec
 
-SUPERSEDED_REMEDY = "Edit the task and give it an answer form, or import it again."
 NO_CONTENT = "This task has no content: its import did not finish. Import its file again."
 
 

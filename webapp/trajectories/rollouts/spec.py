@@ -11,6 +11,7 @@ from synthesis.contracts import Frozen, PromptStyle, UserKind
 PolicyKind = Literal["model", "reference", "noisy", "random"]
 MOST_STEPS = 200
 MOST_CALLS = 200
+MOST_ANSWER_MENDS = 20
 
 
 class ForkOf(Frozen):
@@ -38,5 +39,6 @@ class Spec(Frozen):
     user_model: Annotated[str, Field(max_length=300)] = ""
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
+    answer_mends: Annotated[int, Field(ge=0, le=MOST_ANSWER_MENDS)] = 3
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
     fork: ForkOf | None = None

@@ -8,6 +8,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
 from synthesis.errors import InputError
+from synthesis.formats.values import clean
 from synthesis.runtime import default_sandbox
 from synthesis.starter import SOURCE, load
 from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, teller
@@ -18,9 +19,14 @@ from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
 from webapp.templatetags.show import plain
 
+SKIPPED_SHOWN = 100
+
 
 class Command(BaseCommand):
-    help = "Audit tasks: what doing nothing, the reference and mutants of it earn. Known audits are not repeated."
+    help = (
+        "Audit tasks: what doing nothing, the reference and mutants of it earn. Known audits are not repeated, "
+        "superseded tasks are skipped."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         which = parser.add_mutually_exclusive_group(required=True)
@@ -63,6 +69,7 @@ class Command(BaseCommand):
             parts = {options["source"] or options["environment"] or options["task"]: numbers(tasks)}
             result |= next(iter(parts.values()))
         result["faults"] = faults_by_task
+        result["skipped"] = skipped(tasks)
         for name, part in parts.items():
             self.stderr.write(line_of(plain(name), part))
         for key, lines in faults_by_task.items():
@@ -70,6 +77,10 @@ class Command(BaseCommand):
                 self.stderr.write(f"  {plain(key)}: {line['kind']}: {plain(line['message'][:300])}")
         for line in done["failed"]:
             self.stderr.write(f"  {plain(line['place'])}: {plain(line['reason'])}")
+        for line in result["skipped"][:SKIPPED_SHOWN]:
+            self.stderr.write(f"  skipped: {plain(line['place'])}: superseded: {plain(line['reason'])}")
+        if len(result["skipped"]) > SKIPPED_SHOWN:
+            self.stderr.write(f"  and {len(result['skipped']) - SKIPPED_SHOWN} more, listed by `--json`")
         return result
 
 
@@ -85,6 +96,12 @@ def chosen(options: dict[str, Any]) -> QuerySet[Task]:
         number = key.isascii() and key.isdecimal() and len(key) < 19
         return rows.filter(pk=int(key)) if number and not by_key.exists() else by_key
     return rows
+
+
+def skipped(tasks: QuerySet[Task]) -> list[dict[str, str]]:
+    """Superseded tasks with the reason: their checks cannot be run any more."""
+    rows = tasks.filter(superseded=True).order_by("id").values_list("key", "current__superseded")
+    return [{"place": clean(key), "reason": reason} for key, reason in rows]
 
 
 def line_of(name: str, part: dict[str, Any]) -> str:

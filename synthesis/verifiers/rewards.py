@@ -8,8 +8,10 @@ from collections.abc import Sequence
 
 from synthesis.contracts import (
     AnswerField,
+    CheckRecord,
     GoldenVerifier,
     Mark,
+    Patch,
     Reward,
     RubricVerifier,
     ScriptVerifier,
@@ -18,9 +20,11 @@ from synthesis.contracts import (
     Verifier,
 )
 from synthesis.errors import InputError
-from synthesis.verifiers.checks import Evaluator, mark_of, reward_of, verifier_hash
+from synthesis.runtime import Sandbox, apply_patch
+from synthesis.verifiers.check_table import Bound, unbounded
+from synthesis.verifiers.checks import Evaluator, mark_of, reward_of, trace, verifier_hash
 from synthesis.verifiers.frame import frame_key, outside_changes
-from synthesis.verifiers.golden import golden_hash, reward_golden
+from synthesis.verifiers.golden import STATE_LABEL, golden_differences, golden_hash, reward_golden, state_verdict
 from synthesis.verifiers.rubric import Rubric, rubric_hash
 
 
@@ -58,6 +62,43 @@ def reward_end(
     if isinstance(verifier, GoldenVerifier):
         return reward_golden(verifier, verdicts, initial, final)
     return reward_of(verdicts, verifier.rule, marks, outside_changes(verifier.frame, initial, final))
+
+
+def complete_verdicts(verifier: Verifier, verdicts: Sequence[Verdict], start: State, end: State) -> list[Verdict]:
+    """Return the verdicts on an end as a reward lists them: in front of those of checks that on a golden state."""
+    if not isinstance(verifier, GoldenVerifier):
+        return list(verdicts)
+    return [state_verdict(golden_differences(verifier, start, end)), *verdicts]
+
+
+def trace_verdicts(
+    sandbox: Sandbox,
+    verifier: Verifier,
+    initial: State,
+    patches: Sequence[Patch],
+    *,
+    answer: str | None = "",
+    over: Bound = unbounded,
+) -> list[list[Verdict]]:
+    """Return the verdict x step matrix: a row a verdict, at the start and after each state-changing step.
+
+    `over` may end it early, as it may end a `verdict_table`. Raises StateError and InfrastructureError.
+    """
+    sources = [check.source for check in verifier.checks]
+    rows = trace(sandbox, sources, initial, patches, answer=answer, over=over)
+    if not isinstance(verifier, GoldenVerifier):
+        return rows
+    first, state = [state_verdict(golden_differences(verifier, initial, initial))], initial
+    for patch in patches:
+        state = apply_patch(state, patch)
+        first.append(state_verdict(golden_differences(verifier, initial, state)))
+    return [first, *rows]
+
+
+def list_labels(verifier: Verifier) -> tuple[CheckRecord, ...]:
+    """Return what each verdict is about, with the source that gives it: that of a golden state has none."""
+    own = (CheckRecord(label=STATE_LABEL, source=""),) if isinstance(verifier, GoldenVerifier) else ()
+    return (*own, *verifier.checks)
 
 
 def hash_verifier(verifier: Verifier, form: Sequence[AnswerField] = ()) -> str:

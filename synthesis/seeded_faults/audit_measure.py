@@ -1,0 +1,161 @@
+"""Measure of the audit: how many verifiers with a seeded fault come out green, and how many sound ones red."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
+from synthesis.contracts import Frozen
+from synthesis.runtime import Sandbox
+from synthesis.seeded_faults.sound_rewrites import REWRITES, rewrite_task
+from synthesis.seeded_faults.sound_tasks import JudgedTask, audit_judged_task, demo_tasks, starter_tasks
+from synthesis.seeded_faults.verifier_faults import KINDS, VerifierFault, draw_faults
+from synthesis.verifiers.audit_report import NOTES, AuditState
+
+FAULTY, SOUND = 120, 60
+FAULTY_TASKS = 36
+"""So many tasks have faults put into them."""
+AS_THEY_ARE = 0.4
+"""This part of the sound verifiers is left as it is."""
+AT_ONCE = 4
+MESSAGE_CHARS = 400
+MOST_TOLD = 3
+
+
+class AuditedVerifier(Frozen):
+    """A verifier with its audit. `about` is its fault or how it was written otherwise, `shown` the way that shows the
+    fault, `why` what the audit says, notes aside."""
+
+    kind: str
+    task: str
+    about: str
+    shown: str = ""
+    state: AuditState
+    why: tuple[str, ...] = ()
+
+
+class FaultCount(Frozen):
+    """Of the `seeded` faults of a kind so many came out `red`, `green` or not decided."""
+
+    seeded: int = 0
+    red: int = 0
+    green: int = 0
+    undecided: int = 0
+
+
+class AuditMeasure(Frozen):
+    """What the audit is worth. `false_green` is the share of the faulty verifiers that come out green, `false_red` that
+    of the sound ones that come out red; `wrong` are these."""
+
+    faulty: int
+    sound: int
+    false_green: float
+    false_red: float
+    by_kind: dict[str, FaultCount]
+    sound_by_kind: dict[str, FaultCount]
+    paid_wrong_ways: int
+    refused_right_ways: int
+    drawn_in_seconds: float
+    seconds: float
+    wrong: tuple[AuditedVerifier, ...]
+
+
+def measure_audit(
+    sandbox: Sandbox,
+    faulty: int = FAULTY,
+    sound: int = SOUND,
+    *,
+    tasks: int = FAULTY_TASKS,
+    seed: int = 0,
+    at_once: int = AT_ONCE,
+    tell: Callable[[str], None] = lambda line: None,
+) -> AuditMeasure:
+    """Draw verifiers with and without a fault, and audit them. The same seed draws the same ones.
+
+    Raises ProgramError and InfrastructureError.
+    """
+    began = time.monotonic()
+    known = [*starter_tasks(), *demo_tasks(sandbox)]
+    drawn = random.Random(seed).sample(known, min(tasks, len(known)))
+    faults = draw_faults(sandbox, drawn, faulty, seed, at_once)
+    right = draw_sound(known, sound, seed)
+    ready = time.monotonic()
+    tell(f"{len(faults)} faulty and {len(right)} sound verifiers are drawn in {ready - began:.0f} seconds.")
+    asked = [(fault.kind, fault.about, fault.task, _shown(fault)) for fault in faults]
+    asked += [(kind, kind, task, "") for kind, task in right]
+
+    def audit(one: tuple[str, str, JudgedTask, str]) -> AuditedVerifier:
+        kind, about, task, shown = one
+        report = audit_judged_task(sandbox, task)
+        serious = [
+            f"{fault.kind}: {fault.message[:MESSAGE_CHARS]}" for fault in report.faults if fault.kind not in NOTES
+        ]
+        why = tuple(serious[:MOST_TOLD])
+        tell(f"{report.state:10} {kind:22} {task.name}")
+        return AuditedVerifier(kind=kind, task=task.name, about=about, shown=shown, state=report.state, why=why)
+
+    with ThreadPoolExecutor(at_once) as threads:
+        audited = list(threads.map(audit, asked))
+    effects = [fault.shown.effect for fault in faults]
+    return _sum_up(
+        audited[: len(faults)],
+        audited[len(faults) :],
+        paid=effects.count("paid"),
+        refused=effects.count("refused"),
+        drawn=ready - began,
+        seconds=time.monotonic() - began,
+    )
+
+
+def draw_sound(known: Sequence[JudgedTask], count: int, seed: int) -> list[tuple[str, JudgedTask]]:
+    """So many sound verifiers, each of another task as long as there are any: some as they are, the others rewritten,
+    the kinds in turn."""
+    luck = random.Random(f"{seed} sound")
+    drawn = luck.sample(known, min(count, len(known)))
+    plain = round(len(drawn) * AS_THEY_ARE)
+    found: list[tuple[str, JudgedTask]] = [("as_it_is", task) for task in drawn[:plain]]
+    for place, task in enumerate(drawn[plain:]):
+        kind = REWRITES[place % len(REWRITES)]
+        found.append((kind, replace(rewrite_task(task, kind, luck), name=f"{task.name} {kind}")))
+    return found
+
+
+def _sum_up(
+    faulty: Sequence[AuditedVerifier],
+    sound: Sequence[AuditedVerifier],
+    *,
+    paid: int,
+    refused: int,
+    drawn: float,
+    seconds: float,
+) -> AuditMeasure:
+    green = [one for one in faulty if one.state == "green"]
+    red = [one for one in sound if one.state == "red"]
+    return AuditMeasure(
+        faulty=len(faulty),
+        sound=len(sound),
+        false_green=len(green) / len(faulty) if faulty else 0.0,
+        false_red=len(red) / len(sound) if sound else 0.0,
+        by_kind={kind: _count(faulty, kind) for kind in KINDS},
+        sound_by_kind={kind: _count(sound, kind) for kind in ("as_it_is", *REWRITES)},
+        paid_wrong_ways=paid,
+        refused_right_ways=refused,
+        drawn_in_seconds=round(drawn, 1),
+        seconds=round(seconds, 1),
+        wrong=(*green, *red),
+    )
+
+
+def _count(audited: Sequence[AuditedVerifier], kind: str) -> FaultCount:
+    states = [one.state for one in audited if one.kind == kind]
+    red, green = states.count("red"), states.count("green")
+    return FaultCount(seeded=len(states), red=red, green=green, undecided=len(states) - red - green)
+
+
+def _shown(fault: VerifierFault) -> str:
+    way = fault.shown.way
+    words = "A wrong way is paid in full" if fault.shown.effect == "paid" else "A right way is not paid in full"
+    return f"{words}: {way.about}; answer {way.reference.answer[:200] or 'none'}"

@@ -1,0 +1,202 @@
+"""Sound tasks: bundled tasks whose verifiers are known to judge rightly, as faults are put into them.
+
+Those of the starter set, and those of the bundled themes, which a recipe of the scripted teacher solves here and now.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from synthesis import starter
+from synthesis.contracts import (
+    SOLVED_AT,
+    Allowance,
+    AnswerField,
+    CheckRecord,
+    Frame,
+    Program,
+    Reference,
+    ReferenceCall,
+    ScoreRule,
+    State,
+)
+from synthesis.formats.answer_form import (
+    answer_text,
+    field_checks,
+    read_expected,
+    read_form,
+    with_field_checks,
+    without_field_checks,
+)
+from synthesis.formats.records import EnvironmentRecord, ToolRecord
+from synthesis.formats.signatures import signatures
+from synthesis.runtime import Sandbox, encode_state
+from synthesis.scripted.library import keys as theme_keys
+from synthesis.scripted.library import shelf
+from synthesis.scripted.planted import THEMES
+from synthesis.scripted.programs.recipes import RECIPES
+from synthesis.tasks.known_ways import find_way_faults
+from synthesis.tasks.minimal_reference import earned
+from synthesis.verifiers.audit import audit_task
+from synthesis.verifiers.audit_report import TaskAudit, state_of
+from synthesis.verifiers.call_sequences import Subject, run_calls
+from synthesis.verifiers.reference_frame import reference_frame
+
+
+@dataclass(frozen=True)
+class JudgedTask:
+    """A task with its verifier. `checks` are those that are not made from the answer form, `free` what a right way may
+    change besides the reference, `runs` the solver's runs that are known besides the reference, `ways` other right ways
+    that somebody wrote down."""
+
+    name: str
+    origin: str
+    program: Program
+    initial: State
+    checks: tuple[CheckRecord, ...]
+    rule: ScoreRule
+    reference: Reference
+    frame: Frame | None
+    form: tuple[AnswerField, ...] = ()
+    expected: dict[str, Any] = field(default_factory=dict)
+    free: tuple[Allowance, ...] = ()
+    runs: tuple[Reference, ...] = ()
+    ways: tuple[Reference, ...] = ()
+
+    @property
+    def every_check(self) -> tuple[CheckRecord, ...]:
+        """The checks with those of the answer form."""
+        return with_field_checks(self.checks, self.form, self.expected)
+
+    @property
+    def form_checks(self) -> tuple[CheckRecord, ...]:
+        """The checks that are made from the answer form."""
+        return field_checks(self.form, self.expected)
+
+
+def subject_of(task: JudgedTask, *, framed: bool = True) -> Subject:
+    """The task as verifiers take it."""
+    return Subject(
+        program=task.program,
+        initial=task.initial,
+        answer_form=task.form,
+        checks=tuple(check.source for check in task.every_check),
+        labels=tuple(check.label for check in task.every_check),
+        rule=task.rule,
+        reference=task.reference,
+        frame=task.frame if framed else None,
+    )
+
+
+def audit_judged_task(sandbox: Sandbox, task: JudgedTask, at_once: int = 1) -> TaskAudit:
+    """The audit of a task with what its known runs show, as a batch audits the tasks that it makes.
+
+    Raises InputError, ProgramError and InfrastructureError.
+    """
+    subject, unframed = subject_of(task), subject_of(task, framed=False)
+    report = audit_task(sandbox, subject, at_once=at_once)
+    start = run_calls(sandbox, subject, ()).state
+    assert start is not None
+    solved = {
+        number: run for number, run in enumerate(task.runs) if earned(sandbox, unframed, start, run)[1] >= SOLVED_AT
+    }
+    ways = find_way_faults(sandbox, subject, unframed, start, solved)
+    faults = (*ways.faults, *report.faults)
+    return report.model_copy(update={"faults": faults, "state": state_of(faults)})
+
+
+def starter_tasks() -> Iterator[JudgedTask]:
+    """The tasks of the starter set that have a reference."""
+    for folder in starter.folders():
+        program = starter.program_of(starter.environment(folder))
+        written = {task["key"]: task for scene in starter.read(folder, "scenarios.json") for task in scene["tasks"]}
+        ways = starter.other_ways(folder)
+        for task in starter.tasks(folder):
+            if task.reference is None:
+                continue
+            free = tuple(Allowance(source="author", **place) for place in written[task.key].get("free", ()))
+            yield JudgedTask(
+                name=task.key,
+                origin="starter",
+                program=program,
+                initial=encode_state(task.initial_state),
+                checks=without_field_checks(task.checks, task.answer_form, task.expected_answer),
+                rule=task.score_rule,
+                reference=task.reference,
+                frame=task.frame,
+                form=task.answer_form,
+                expected=task.expected_answer,
+                free=free,
+                runs=(task.reference,),
+                ways=tuple(_way(way, task.reference.answer) for way in ways.get(task.key, ())),
+            )
+
+
+def demo_tasks(sandbox: Sandbox) -> Iterator[JudgedTask]:
+    """The tasks of the bundled themes that a recipe solves, with the frame of what it did."""
+    for key in theme_keys():
+        files = shelf(key)
+        program = starter.program_of(_theme_record(key))
+        for place, about in files.tasks.items():
+            scenario, _, number = place.partition("/")
+            initial = encode_state(files.states[scenario]["state"])
+            form = read_form(about, place)
+            reference = _solve(sandbox, key, program, initial, about["instruction"], form)
+            checks = files.checks.get(f"Scenario{scenario.rpartition('-')[2]}Task{number.rpartition('-')[2]}", ())
+            if reference is None or not checks:
+                continue
+            task = JudgedTask(
+                name=f"{key}/{place}",
+                origin="demo",
+                program=program,
+                initial=initial,
+                checks=tuple(CheckRecord(label=check.item, source=check.source) for check in checks),
+                rule="goals",
+                reference=reference,
+                frame=None,
+                form=form,
+                expected=read_expected(about, form, place),
+                runs=(reference,),
+            )
+            yield replace(task, frame=reference_frame(sandbox, subject_of(task)))
+
+
+def _way(written: dict[str, Any], answer: str) -> Reference:
+    return Reference(calls=tuple(ReferenceCall.model_validate(call) for call in written["calls"]), answer=answer)
+
+
+def _theme_record(key: str) -> EnvironmentRecord:
+    files = shelf(key)
+    source = (Path(THEMES) / key / "program.py").read_text(encoding="utf-8")
+    name = files.fragments.class_name
+    docs = {item.name: item.doc for item in signatures(source, name)}
+    kinds = {one["name"]: one["kind"] for one in files.plan["operations"]}
+    tools = tuple(ToolRecord(name=tool, kind=kinds[tool], description=docs[tool]) for tool in files.fragments.methods)
+    return EnvironmentRecord(key=key, name=files.theme["name"], class_name=name, source=source, tools=tools)
+
+
+def _solve(
+    sandbox: Sandbox, key: str, program: Program, initial: State, words: str, form: tuple[AnswerField, ...]
+) -> Reference | None:
+    """What the teacher's recipe for a request does and answers; None if there is none, or it loses its way."""
+    steps = next((steps for recipe in RECIPES[key] if (steps := recipe(words)) is not None), None)
+    if steps is None:
+        return None
+    made: list[ReferenceCall] = []
+    with sandbox.reset(program, initial) as episode:
+        try:
+            tool, arguments = next(steps)
+            while True:
+                made.append(ReferenceCall(tool=tool, arguments=arguments))
+                result = json.loads(json.dumps(episode.call(tool, dict(arguments)).result))
+                tool, arguments = steps.send(result if isinstance(result, dict) else {"result": result})
+        except StopIteration as end:
+            names = {item.name for item in form}
+            answer = {name: value for name, value in end.value[1].items() if name in names}
+            return Reference(calls=tuple(made), answer=answer_text(answer))
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
