@@ -40,7 +40,9 @@ def judged_by_golden(sandbox: Sandbox, folder: Path, task: TaskRecord) -> Subjec
     return subject.model_copy(update={"verifier": made.golden})
 
 
-@pytest.mark.parametrize(("folder", "task"), [pytest.param(*one, id=one[1].key) for one in TASKS if one[1].key in SAMPLE])
+@pytest.mark.parametrize(
+    ("folder", "task"), [pytest.param(*one, id=one[1].key) for one in TASKS if one[1].key in SAMPLE]
+)
 def test_the_reference_makes_a_golden_state(sandbox: Sandbox, folder: Path, task: TaskRecord) -> None:
     subject = judged_by_golden(sandbox, folder, task)
     start = run_calls(sandbox, subject, ()).state

@@ -273,3 +273,13 @@ def test_ids_are_matched_exactly_if_some_bijection_does() -> None:
         found = differences(golden(**{key: one[key] for key in ("orders", "payments")}), wrong)
         assert (found == []) is equal
     assert min(seen[True], seen[False]) > 0
+
+
+@pytest.mark.parametrize("more", [0, 1, 5_000], ids=["as many", "one more", "many more"])
+def test_many_records_that_are_alike_are_compared_in_bounded_time(more: int) -> None:
+    def orders(first: int, count: int) -> dict[str, Any]:
+        return {"orders": {name: one for at in range(count) for name, one in order(f"O-{first + at}").items()}}
+
+    right = golden(**orders(100, 1_000))
+    found = differences(right, state(**orders(500, 1_000 + more)))
+    assert found == ([("/orders", "added")] if more else [])
