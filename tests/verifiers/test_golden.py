@@ -73,7 +73,7 @@ def differences(right: GoldenVerifier, end: dict[str, Any]) -> list[tuple[str, s
     return [(change.path, change.kind) for change in found]
 
 
-TWO = {"orders": order("O-2") | order("O-3", "milk"), "next_order": 4}
+TWO: dict[str, Any] = {"orders": order("O-2") | order("O-3", "milk"), "next_order": 4}
 ALIKE = order("O-2") | order("O-3")
 PAID_BOTH = {"orders": ALIKE, "payments": payment("P-1", "O-2") | payment("P-2", "O-3")}
 TICKETS = [*START["tickets"], {"id": 3, "text": "3"}]
@@ -218,7 +218,7 @@ def shuffled_world(luck: random.Random, count: int) -> tuple[dict[str, Any], dic
     others = dict(zip(names, [f"O-{number}" for number in luck.sample(range(10, 90), count)], strict=True))
     pays = [f"P-{number}" for number in range(count + 1)]
     moved = dict(zip(pays, luck.sample(pays, count + 1), strict=True))
-    items = {name: (luck.choice(["tea", "tea", "milk"]), luck.choice([None] * 4 + names)) for name in names}
+    items = {name: (luck.choice(["tea", "tea", "milk"]), luck.choice([*[None] * 4, *names])) for name in names}
     paid = {pay: luck.choice(names) for pay in pays}
     one: dict[str, Any] = {"orders": {}, "payments": {}}
     two: dict[str, Any] = {"orders": {}, "payments": {}}
