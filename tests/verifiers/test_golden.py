@@ -83,6 +83,10 @@ EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "other ids": (TWO, {"orders": order("O-7") | order("O-5", "milk"), "next_order": 8}),
     "the ids of the other record": (TWO, {"orders": order("O-3") | order("O-2", "milk"), "next_order": 4}),
     "another moment": (TWO, TWO | {"orders": order("O-2", at="2027-01-01T00:00:00.5") | order("O-3", "milk")}),
+    "seconds as a text": (
+        {"orders": order("O-2", at="1735722005.000004")},
+        {"orders": order("O-2", at="1835722005.01")},
+    ),
     "references renamed": (
         {"orders": order("O-2"), "payments": payment("P-1", "O-2", note="for O-2")},
         {"orders": order("O-9"), "payments": payment("P-4", "O-9", "zz", note="for O-9")},
