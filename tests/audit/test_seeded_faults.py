@@ -84,8 +84,11 @@ def test_the_command_prints_the_measure_and_fails_if_too_many_came_out_wrong() -
     )  # fmt: skip
     out = io.StringIO()
     command = "webapp.scenarios.management.commands.audit"
-    with mock.patch(f"{command}.measure_audit", return_value=found), mock.patch(f"{command}.bundled_tasks"):
-        with pytest.raises(CommandError, match="More than 2%"):
-            call_command("audit", "--seeded-faults", "--json", stdout=out, stderr=io.StringIO())
+    with (
+        mock.patch(f"{command}.measure_audit", return_value=found),
+        mock.patch(f"{command}.bundled_tasks"),
+        pytest.raises(CommandError, match="More than 2%"),
+    ):
+        call_command("audit", "--seeded-faults", "--json", stdout=out, stderr=io.StringIO())
     printed = json.loads(out.getvalue().strip().splitlines()[-1])
     assert (printed["false_green"], printed["by_kind"]["sleeper"]["red"]) == (0.5, 1)
