@@ -21,6 +21,8 @@ FAULTY_TASKS = 36
 AS_THEY_ARE = 0.4
 """This part of the sound verifiers is left as it is."""
 AT_ONCE = 4
+MOST_WRONG = 0.02
+"""An audit is worth its name if no larger part of either sort comes out wrong."""
 MESSAGE_CHARS = 400
 MOST_TOLD = 3
 
@@ -63,8 +65,14 @@ class AuditMeasure(Frozen):
     wrong: tuple[AuditedVerifier, ...]
 
 
+def bundled_tasks(sandbox: Sandbox) -> list[JudgedTask]:
+    """The tasks of the starter set and of the bundled themes."""
+    return [*starter_tasks(), *demo_tasks(sandbox)]
+
+
 def measure_audit(
     sandbox: Sandbox,
+    known: Sequence[JudgedTask],
     faulty: int = FAULTY,
     sound: int = SOUND,
     *,
@@ -73,12 +81,12 @@ def measure_audit(
     at_once: int = AT_ONCE,
     tell: Callable[[str], None] = lambda line: None,
 ) -> AuditMeasure:
-    """Draw verifiers with and without a fault, and audit them. The same seed draws the same ones.
+    """Draw verifiers with and without a fault, and audit them: of so many faulty ones those that are found, each of one
+    of `tasks` sound tasks. The same seed draws the same ones.
 
     Raises ProgramError and InfrastructureError.
     """
     began = time.monotonic()
-    known = [*starter_tasks(), *demo_tasks(sandbox)]
     drawn = random.Random(seed).sample(known, min(tasks, len(known)))
     faults = draw_faults(sandbox, drawn, faulty, seed, at_once)
     right = draw_sound(known, sound, seed)
