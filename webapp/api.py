@@ -43,6 +43,7 @@ from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
 from webapp.scenarios.audits.api import router as audits
 from webapp.scenarios.frames.api import router as frames
+from webapp.scenarios.golden.api import router as golden
 from webapp.taxonomy.api import router as taxonomy
 from webapp.taxonomy.changes.api import router as tree_changes
 from webapp.taxonomy.near_duplicates.api import router as near_duplicates
@@ -65,6 +66,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", scenarios),
     ("", audits),
     ("", frames),
+    ("", golden),
     ("", training),
     ("", forks),
     ("", side_by_side),  # /trajectories/compare, before /trajectories/{pk}

@@ -120,6 +120,16 @@ KINDS: dict[str, FindingKind] = {
         "Checks not run",
         "Checks before these ran out of time, so the task has no score; bound what they do, and import it again.",
     ),
+    "volatile_place": FindingKind(
+        "warning",
+        "Place that differs from run to run",
+        "Right runs leave another value there than the golden state holds; declare the place volatile, or they earn 0.",
+    ),
+    "golden_not_made": FindingKind(
+        "warning",
+        "Golden state not made anew",
+        "State or reference changed, and the golden state is that of before; mend the reference and make it anew.",
+    ),
     "check_reads_initial_state": FindingKind(
         "info",
         "Check reads a global initial state",
@@ -219,6 +229,8 @@ TASK_KINDS = (
     "unknown_state_key",
     "start_fails",
     "checks_not_run",
+    "volatile_place",
+    "golden_not_made",
 )
 """Kinds of findings on tasks, in the order in which lists offer them; the others are of environments."""
 

@@ -69,6 +69,21 @@ def outside_sentence(changes: Iterable[OutsideChange]) -> str:
     return f"Changed outside the frame: {'; '.join(lines)}." if lines else ""
 
 
+def difference_line(change: OutsideChange) -> str:
+    """One difference from a golden state, as `1 record too many in orders`."""
+    place = _place(change.path.split("/")[1:])
+    what = "1 record" if change.count == 1 else f"{change.count:,} records"
+    if change.kind == "added":
+        return f"{what} too many in {place}"
+    return f"{what} missing from {place}" if change.kind == "removed" else outside_line(change)
+
+
+def difference_sentence(changes: Iterable[OutsideChange]) -> str:
+    """`Other than the golden state: 1 record missing from orders.` Empty without any."""
+    lines = [difference_line(change) for change in changes]
+    return f"Other than the golden state: {'; '.join(lines)}." if lines else ""
+
+
 def _whole(above: list[str], last: str, allowance: Allowance) -> str:
     """The phrase of what is counted or ordered; empty where a field is meant."""
     if last == "#":

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
-from synthesis.contracts import ReferenceCall, State
+from synthesis.contracts import Equality, ReferenceCall, State
 from synthesis.errors import InputError, StateError
 from synthesis.formats.answer_form import MOST_FIELDS, read_form
 from synthesis.formats.criteria import criterion_line, read_criterion_line
@@ -64,6 +64,10 @@ def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
         kept["criteria"] = [_needed(text, LABEL_CHARS, "A criterion") for text in _listed(body["criteria"], "criteria")]
     if "verifier" in body:
         kept["verifier"] = read_verifier_part(body["verifier"])
+    if "equality" in body:
+        if body["equality"] not in get_args(Equality):
+            raise InputError("An end state is compared with the golden one by `roles` or `plain`.")
+        kept["equality"] = body["equality"]
     if "answer_form" in body:
         form = read_form({"answer_form": body["answer_form"]}, "")
         kept["answer_form"] = [field.model_dump(mode="json", exclude_defaults=True) for field in form]

@@ -58,6 +58,8 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
     if "criteria" in post:
         lines = params.text("criteria", INSTRUCTION_CHARS).splitlines()
         kept["criteria"] = [line.strip() for line in lines if line.strip()]
+    if "equality" in post:
+        kept["equality"] = params.text("equality", 20)
     if "form_sent" in post:
         kept["form_rows"] = rearrange_rows(read_rows(post), params.text("act", 30))
     kept["calls_text"] = params.text("calls", CALLS_CHARS + 1)
@@ -84,7 +86,7 @@ def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | 
     if edit.kind == EditKind.PROGRAM:
         return {name: given[name] for name in ("tool_source", "source") if name in given}, None
     body: dict[str, Any] = {
-        name: given[name] for name in ("title", "instruction", "checks", "criteria") if name in given
+        name: given[name] for name in ("title", "instruction", "checks", "criteria", "equality") if name in given
     }
     verifier = given.get("verifier")
     if verifier is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from synthesis.contracts import CheckRecord
+from synthesis.contracts import CheckRecord, GoldenVerifier
 from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import field_checks
 from synthesis.formats.criteria import criterion_line
@@ -19,6 +19,7 @@ from webapp.edits.proposals import (
     changes_of,
     drafted_source,
     editable_source,
+    read_equality,
     reading,
     spell_criteria,
     spelled_reference,
@@ -37,6 +38,7 @@ from webapp.jobs.queries import of_subject, open_of
 from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
 from webapp.scenarios.answers.answer_form import read_form_and_expected, spell_form_parts
+from webapp.scenarios.golden.page import EQUALITIES
 from webapp.scenarios.models import StateBody, Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.revision_record import RevisionChanges, own_checks
@@ -169,6 +171,9 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "revision": revision,
         **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
         **_verifier_context(revision, body),
+        "equalities": [(name, *words) for name, words in EQUALITIES.items()],
+        "equality": body.get("equality", read_equality(revision)),
+        "is_golden": revision.verifier_kind == "golden",
         "form_rows": rows if len(rows) <= MOST_ROWS else None,
         "form_types": list(TYPE_WORDS.items()),
         "form_checks": _form_checks(edit, body),
@@ -236,6 +241,9 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
             old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
+    if isinstance(changes.verifier, GoldenVerifier):
+        words = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", *words, budget))
     if changes.criteria is not None:
         stands = spell_criteria(revision)
         parts.append(part("Criteria", "\n".join(stands), "\n".join(map(criterion_line, changes.criteria)), budget))

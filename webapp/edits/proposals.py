@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from synthesis.assessment.environments import read_findings, view_of
-from synthesis.contracts import CheckRecord, Finding, Frame, Program, Reference, ReferenceCall, State
+from synthesis.contracts import CheckRecord, Finding, Frame, GoldenVerifier, Program, Reference, ReferenceCall, State
 from synthesis.errors import FormatError, InputError, ProgramError
 from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
 from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
@@ -40,7 +40,7 @@ from webapp.scenarios.references import (
 )
 from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
 from webapp.scenarios.states import load_state
-from webapp.scenarios.verifiers import read_criteria
+from webapp.scenarios.verifiers import read_criteria, read_verifier
 
 PROGRAM_FIELD = "env_class_code"
 KEPT_REFERENCE = (
@@ -80,6 +80,8 @@ class ProposedTask:
     """Whether the edit brings the reference."""
     new_frame: bool = False
     """Whether what a right way may change has to be found anew."""
+    new_golden: bool = False
+    """Whether the golden state that judges the task has to be made anew."""
 
 
 def editable_source(version: Version, tool: str) -> tuple[str, int]:
@@ -170,10 +172,18 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
     new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
     record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
     require_sound_script(record.verifier)
+    is_golden = isinstance(record.verifier, GoldenVerifier)
+    new_golden = is_golden and (new_state or new_reference or "equality" in body)
     require_fields(record.verifier.criteria, record.answer_form, record.expected_answer, "The task")
     initial = load_state(edit.initial_id) if new_state and edit.initial_id else base.initial
     return replace(
-        base, record=record, initial=initial, reference=reference, new_reference=new_reference, new_frame=new_frame
+        base,
+        record=record,
+        initial=initial,
+        reference=reference,
+        new_reference=new_reference,
+        new_frame=new_frame,
+        new_golden=new_golden,
     )
 
 
@@ -198,11 +208,25 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
         instruction=instruction,
         checks=checks,
         criteria=criteria,
-        verifier=drafted_verifier(body, revision),
+        verifier=drafted_verifier(body, revision) or _drafted_golden(body, revision),
         answer_form=form if form != form_now else None,
         expected_answer=expected if expected != expected_now else None,
         state_changes=new_state,
     )
+
+
+def _drafted_golden(body: Mapping[str, Any], revision: TaskRevision) -> GoldenVerifier | None:
+    """The golden state of a revision, compared as the draft says; None if the draft leaves that as it is."""
+    equality = body.get("equality")
+    if equality is None or equality == read_equality(revision):
+        return None
+    verifier = read_verifier(revision)
+    return verifier.model_copy(update={"equality": equality}) if isinstance(verifier, GoldenVerifier) else None
+
+
+def read_equality(revision: TaskRevision) -> str:
+    """How ends are compared with the revision's golden state; empty if none judges it."""
+    return str((revision.verifier or {}).get("equality", "")) if revision.verifier_kind == "golden" else ""
 
 
 def standing_parts(edit: Edit) -> dict[str, Any]:
@@ -221,6 +245,7 @@ def spell_parts(revision: TaskRevision) -> dict[str, Any]:
         "instruction": revision.instruction,
         "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
         "criteria": spell_criteria(revision),
+        **({"equality": equality} if (equality := read_equality(revision)) else {}),
         "answer_form": form_record(form, {}).get("answer_form", []),
         "expected_answer": expected,
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from django.db.models import Q
 
-from synthesis.contracts import Reward, is_refusal, same_reward
+from synthesis.contracts import GoldenVerifier, Reward, is_refusal, same_reward
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.frame_words import outside_line
 from webapp.scenarios.models import TaskRevision
@@ -86,7 +86,8 @@ def effect(sandbox: Sandbox, before: ReplaySetting | None, after: ReplaySetting,
         return RunEffect(run.pk, run.earned, _reward(then), same=False, known=False, why=now.failure[:WHY_CHARS])
     if _alike(now, then):
         return RunEffect(run.pk, _reward(now), _reward(then), same=True)
-    return RunEffect(run.pk, _reward(now), _reward(then), same=False, why=_why(now, then)[:WHY_CHARS])
+    is_golden = isinstance(after.verifier, GoldenVerifier)
+    return RunEffect(run.pk, _reward(now), _reward(then), same=False, why=_why(now, then, is_golden)[:WHY_CHARS])
 
 
 def _executed(sandbox: Sandbox, setting: ReplaySetting, run: StoredRun) -> Replay:
@@ -128,7 +129,7 @@ def _passed(reward: Reward | None) -> list[bool]:
     return [verdict.passed for verdict in reward.verdicts] if reward is not None else []
 
 
-def _why(now: Replay, then: Replay) -> str:
+def _why(now: Replay, then: Replay, is_golden: bool) -> str:
     """What parts two executions: the first call that does something else, and the checks that come out otherwise."""
     parts = []
     if then.failure and not now.failure:
@@ -148,7 +149,8 @@ def _why(now: Replay, then: Replay) -> str:
     if outside and not (now.reward is not None and now.reward.outside):
         first = outside_line(then.reward.outside[0]) if then.reward is not None else ""
         more = f" and {outside - 1:,} more" if outside > 1 else ""
-        parts.append(f"Outside the frame: {first}{more}.")
+        where = "Other than the golden state" if is_golden else "Outside the frame"
+        parts.append(f"{where}: {first}{more}.")
     return " ".join(part for part in parts if part)
 
 

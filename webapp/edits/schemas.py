@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
-from synthesis.contracts import AnswerType
+from synthesis.contracts import AnswerType, Equality
 from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS, SCRIPT_CHARS
 from synthesis.formats.answer_form import MOST_FIELDS
 from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
@@ -133,6 +133,10 @@ class EditBody(BodyIn):
     verifier: Annotated[
         EditChecks | EditScript | None,
         Field(discriminator="kind", description="Of a task that checks or a script judge: one of the two."),
+    ] = None
+    equality: Annotated[
+        Equality | None,
+        Field(description="Of a task that a golden state judges: how ends are compared with it. It is made anew."),
     ] = None
     answer_form: Annotated[
         list[EditAnswerField] | None,

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from synthesis.contracts import ChecksVerifier, RubricVerifier, Verifier
+from synthesis.contracts import ChecksVerifier, Finding, GoldenVerifier, RubricVerifier, Verifier
 from synthesis.errors import InputError, ProgramError, StateError
 from synthesis.formats.criteria import asks_judge
+from synthesis.formats.verifier_record import verifier_record
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.audit_report import TaskAudit, untried
@@ -20,6 +21,8 @@ from webapp.edits.proposals import ProposedTask
 from webapp.edits.run_effects import RunEffect
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import Case, NamedJudge, compute
+from webapp.scenarios.golden.reference_state import remake_golden, report_not_made, report_undecided
+from webapp.scenarios.golden.services import list_undecided
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import Audit, AuditState
 from webapp.scenarios.services import Start
@@ -41,7 +44,8 @@ class TaskEffect:
 
 
 def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, Start]:
-    """The task with the frame that its new reference spans, where the edit brings one, and what holds at its start.
+    """The task with the frame that its new reference spans, or the golden state that it leaves, where the edit brings
+    one, and what holds at its start.
 
     Of an earlier frame everything stays that a person or a judge allowed. Raises InfrastructureError.
     """
@@ -55,8 +59,30 @@ def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, St
         verifier = proposed.record.verifier.model_copy(update={"frame": frame})
         record = proposed.record.model_copy(update={"verifier": verifier, "raw": raw})
         proposed = replace(proposed, frame=frame, record=record)
+    proposed, findings = _with_golden(sandbox, proposed)
     spelled = proposed.record.model_copy(update={"initial_state": decode_state(proposed.initial)})
-    return proposed, look_at_start(sandbox, spelled, proposed.program, proposed.initial)
+    start = look_at_start(sandbox, spelled, proposed.program, proposed.initial)
+    return proposed, replace(start, findings=[*start.findings, *findings])
+
+
+def _with_golden(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, list[Finding]]:
+    """The task with the golden state that its new reference leaves on its new state, and what a person has to look at.
+
+    The volatile places stay that people declared. One that cannot be made anew stays as well, with the reason.
+    """
+    golden = proposed.record.verifier
+    if not isinstance(golden, GoldenVerifier):
+        return proposed, []
+    if not proposed.new_golden:
+        return proposed, report_undecided(list_undecided(proposed.revision))
+    expected = proposed.record.expected_answer
+    try:
+        made = remake_golden(sandbox, subject_of(proposed), expected, golden.equality, golden.volatile)
+    except (InputError, ProgramError, StateError) as error:
+        return proposed, [report_not_made(error)]
+    raw = {**proposed.record.raw, **verifier_record(made.golden)}
+    record = proposed.record.model_copy(update={"verifier": made.golden, "raw": raw})
+    return replace(proposed, record=record), report_undecided(made.unapproved)
 
 
 def subject_of(proposed: ProposedTask) -> Subject:

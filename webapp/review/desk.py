@@ -41,6 +41,7 @@ from webapp.scenarios.answers.answer_form import list_answer_rows, list_form_row
 from webapp.scenarios.audits.mutant_matrix import tell_mutants
 from webapp.scenarios.audits.page import words
 from webapp.scenarios.check_table import checks_context
+from webapp.scenarios.golden.page import golden_context
 from webapp.scenarios.models import Audit, AuditFault, Check, Task
 from webapp.scenarios.queries import find_task, revision_diff
 from webapp.scenarios.references import hold_reference
@@ -326,6 +327,7 @@ def task_context(request: HttpRequest, task: Task) -> dict[str, Any]:
         "mutant_places": tell_mutants(checks["checks"], audit),
         "mutants_before": audit is not None and audit.reference_hash != (reference.content_hash if reference else ""),
         **(withheld_context(task, revision) if task.withheld else {}),
+        **(golden_context(task, revision) if revision.verifier_kind == "golden" else {}),
         **attempts_context(task, checks["checks"], whole=checks["checks_whole"]),
     }
 

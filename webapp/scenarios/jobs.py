@@ -17,6 +17,7 @@ from webapp.scenarios import queries
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.rubric_judge import registered_judge
 from webapp.scenarios.frames.services import frame_task, frame_tasks
+from webapp.scenarios.golden.services import make_goldens, make_task_golden
 from webapp.scenarios.human_work import BESIDE
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import AUDIT_RESULTS, SUPERSEDED, Task
@@ -43,6 +44,12 @@ def imported(job: Job) -> list[MadeLink]:
 
 @made_by("frame_task")
 def framed(job: Job) -> list[MadeLink]:
+    """What stands beside human work."""
+    return _beside(job)
+
+
+@made_by("golden_task")
+def judged_by_golden_states(job: Job) -> list[MadeLink]:
     """What stands beside human work."""
     return _beside(job)
 
@@ -116,6 +123,19 @@ def make_frame(context: JobContext) -> dict[str, Any]:
     if row is None:
         raise InputError("This task is gone.")
     return {"revision": frame_task(default_sandbox(), row, person_of(context)).number}
+
+
+@job("golden_task", queue="sandbox")
+def make_golden(context: JobContext) -> dict[str, Any]:
+    """Judge tasks by the golden states of their references: one, all of an environment, or those a filter leaves."""
+    payload, sandbox, user = context.payload, default_sandbox(), person_of(context)
+    if "task" not in payload:
+        return make_goldens(sandbox, _chosen(payload), user, payload["equality"], context.progress).report()
+    rows = Task.objects.select_related("current__scenario__version", "current__scenario__initial")
+    row = rows.filter(pk=payload["task"]).first()
+    if row is None:
+        raise InputError("This task is gone.")
+    return {"revision": make_task_golden(sandbox, row, user, payload["equality"]).number}
 
 
 def person_of(context: JobContext) -> User | None:

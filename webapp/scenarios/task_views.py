@@ -27,6 +27,7 @@ from webapp.scenarios.audits.page import audit_context
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.exporter import attachment
 from webapp.scenarios.frames.page import frame_context
+from webapp.scenarios.golden.page import golden_context
 from webapp.scenarios.models import Check, Scenario, Task, TaskRevision
 from webapp.scenarios.playground.services import cached_state
 from webapp.scenarios.reference_steps import executed_reference
@@ -102,7 +103,8 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if wants_fragment(request, "checks"):
         return render(request, "scenarios/checks.html", context)
     if revision is not None:
-        context |= audit_context(row, revision) | frame_context(row, revision) | withheld_context(row, revision)
+        context |= audit_context(row, revision) | frame_context(row, revision) | golden_context(row, revision)
+        context |= withheld_context(row, revision)
         context["form_rows"] = list_form_rows(*read_form_and_expected(revision))
         if revision.superseded:
             proposed = context["proposed"] = propose_answer_form(revision)

@@ -3,6 +3,7 @@ from django.urls import path
 from webapp.scenarios import task_views
 from webapp.scenarios.audits import audit_views
 from webapp.scenarios.frames import frame_views
+from webapp.scenarios.golden import golden_views
 from webapp.scenarios.playground import playground_views
 
 app_name = "scenarios"
@@ -27,6 +28,7 @@ urlpatterns = [
     path("frames/preview/", frame_views.preview, name="frames_preview"),
     path("environment/<int:pk>/audit/", audit_views.start_environment, name="start_environment_audit"),
     path("environment/<int:pk>/frames/", frame_views.switch_on_all, name="start_environment_frames"),
+    path("environment/<int:pk>/golden/", golden_views.make_all, name="start_environment_golden"),
     path("<int:pk>/", task_views.task, name="task"),
     path("<int:pk>/reference/", task_views.reference, name="reference"),
     path("<int:pk>/records/", task_views.records, name="records"),
@@ -36,5 +38,9 @@ urlpatterns = [
     path("<int:pk>/frame/start/", frame_views.switch_on, name="start_frame"),
     path("<int:pk>/frame/off/", frame_views.switch_off, name="drop_frame"),
     path("<int:pk>/frame/restore/", frame_views.restore, name="restore_frame"),
+    path("<int:pk>/golden/", golden_views.make, name="make_golden"),
+    path("<int:pk>/golden/state/", golden_views.state, name="golden_state"),
+    path("<int:pk>/golden/volatile/", golden_views.declare, name="declare_volatile"),
+    path("<int:pk>/golden/volatile/remove/", golden_views.remove, name="remove_volatile"),
     path("<int:pk>/diff/<int:a>/<int:b>/", task_views.task_diff, name="task_diff"),
 ]

@@ -35,12 +35,13 @@ def name_failure(
 
 
 def is_criterion(verdict: Mapping[str, Any]) -> bool:
-    """Return whether a stored verdict is of a rubric's criterion: those of checks give no reason."""
+    """Return whether a stored verdict is of a rubric's criterion: those of checks, which have a mark, give no reason
+    but that on a golden state."""
     return bool(verdict.get("reason") or verdict.get("quote"))
 
 
 def _name_verdict(verdict: Mapping[str, Any], mark: str) -> str:
-    if is_criterion(verdict):
+    if not mark and is_criterion(verdict):
         return "criterion"
     if verdict.get("error") and not verdict.get("non_boolean"):
         return "error"

@@ -9,7 +9,7 @@ from typing import Any
 from synthesis.contracts import SOLVED_AT
 from webapp.database.kept_sql import KeptQuery, among
 from webapp.scenarios.models import Check
-from webapp.templatetags.show import row_url
+from webapp.templatetags.show import counted, row_url
 from webapp.trajectories.failure_kinds import is_criterion
 from webapp.trajectories.matrix import PASSED
 from webapp.trajectories.models import Score, Trajectory
@@ -141,20 +141,28 @@ def _reason(
     parts = [ReasonPart(ENDS[row.outcome])] if row.outcome in ENDS else []
     if score is None or score.reward >= SOLVED_AT:
         return FailureReason(tuple(parts))
+    golden = _is_golden(score, marks)
     if score.outside:
         places = len(score.outside)
         words = f"{places} change{'s' * (places > 1)} nobody asked for"
+        if golden:
+            words = f"differs from the golden state in {counted(places, 'place')}"
         parts.append(ReasonPart(words, f"{row_url('trajectories:detail', row.pk)}#outside"))
     broken = [
         _broken(number, verdict, marks.get(number, (number, ""))[1], _cells(matrix, number))
         for number, verdict in enumerate(score.verdicts)
-        if not verdict.get("passed")
+        if not verdict.get("passed") and not (golden and number == 0)
     ]
     told = _grouped(row, [one for one in broken if one is not None], marks)
     parts += told[:MOST_PARTS]
     if len(told) > MOST_PARTS:
         parts.append(ReasonPart(f"{len(told) - MOST_PARTS} more"))
     return FailureReason(tuple(parts))
+
+
+def _is_golden(score: Score, marks: Mapping[int, tuple[int, str]]) -> bool:
+    """Whether the first verdict is that on a golden state: it alone has a reason and a mark."""
+    return bool(score.verdicts and score.verdicts[0].get("reason") and marks.get(0, (0, ""))[1])
 
 
 def _cells(matrix: dict[str, Any] | None, number: int) -> dict[str, Any] | None:
@@ -164,7 +172,7 @@ def _cells(matrix: dict[str, Any] | None, number: int) -> dict[str, Any] | None:
 
 def _broken(number: int, verdict: dict[str, Any], mark: str, cells: dict[str, Any] | None) -> _Broken:
     name = mark if mark in ("goal", "guard") else "check"
-    if is_criterion(verdict):
+    if not mark and is_criterion(verdict):
         return _Broken(number, "criterion", "is not met")
     if verdict.get("error") and not verdict.get("non_boolean"):
         return _Broken(number, name, "raised an error")

@@ -84,8 +84,11 @@ def _adopted(request: HttpRequest, act: Callable[[], str]) -> HttpResponse:
 
 
 def _place(request: HttpRequest) -> str:
-    """The list that the act was started from."""
+    """The list or the task's page that the act was started from."""
     params = Params(request.POST)
+    task = whole_number(params.text("task"), 1, LARGEST_ID)
+    if task is not None:
+        return reverse("scenarios:task", args=[task])
     for name in ("batch", "job"):
         number = whole_number(params.text(name), 1, LARGEST_ID)
         if number is not None:

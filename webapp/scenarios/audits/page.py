@@ -12,7 +12,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from synthesis.contracts import OutsideChange
 from synthesis.verifiers.audit_report import GAPS, NOTES, full
-from synthesis.verifiers.frame_words import outside_sentence
+from synthesis.verifiers.frame_words import difference_sentence, outside_sentence
 from synthesis.verifiers.mutants import around_difference
 from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, is_stale, open_audit
@@ -109,7 +109,7 @@ class ProbeRow:
     """It is right, so it is to earn everything."""
     noticed: list[int] = field(default_factory=list)
     outside: str = ""
-    """What changed outside the task's frame, in words."""
+    """What changed outside the task's frame, or is other than its golden state, in words."""
     family: str = "own"
 
 
@@ -237,7 +237,8 @@ def choices(probes: Sequence[ProbeRow]) -> list[tuple[str, str, int]]:
 def probe_rows(row: Audit) -> list[ProbeRow]:
     """The verifier's own probes, then the mutants in their order, those that it took for right first."""
     own_rows = [_own(name, row.probes[name]) for name in OWN if isinstance(row.probes.get(name), dict)]
-    mutants = [_mutant(mutant) for mutant in row.probes.get("mutants", ())]
+    is_golden = row.revision.verifier_kind == "golden"
+    mutants = [_mutant(mutant, is_golden=is_golden) for mutant in row.probes.get("mutants", ())]
     return own_rows + sorted(mutants, key=lambda probe: probe.tone != "bad")
 
 
@@ -252,7 +253,7 @@ def _own(name: str, probe: dict[str, Any]) -> ProbeRow:
     return ProbeRow(OWN[name], reward, tone, probe["note"])
 
 
-def _mutant(mutant: dict[str, Any]) -> ProbeRow:
+def _mutant(mutant: dict[str, Any], *, is_golden: bool) -> ProbeRow:
     reward = mutant["reward"]
     right = full(reward) == (mutant.get("expects", "less") == "full")
     tone = "" if mutant["equivalent"] or reward is None else "good" if right else "bad"
@@ -271,7 +272,9 @@ def _mutant(mutant: dict[str, Any]) -> ProbeRow:
         wanted=mutant.get("expects", "less") == "full",
         added=mutant["kind"] == "call_added",
         reached=mutant["kind"] in REACHED,
-        outside=outside_sentence(OutsideChange.model_validate(item) for item in mutant.get("outside", ())),
+        outside=(difference_sentence if is_golden else outside_sentence)(
+            OutsideChange.model_validate(item) for item in mutant.get("outside", ())
+        ),
         removed=mutant["kind"] == "call_removed",
         equivalent=mutant["equivalent"],
         noticed=[index + 1 for index in mutant["noticed_by"]],

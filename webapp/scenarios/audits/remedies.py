@@ -20,6 +20,9 @@ REMEDIES: dict[str, str] = {
     "and answer.",
     "depends_on_clock": "Compare with dates of the state, not with the clock.",
     "depends_on_seed": "Look for random numbers in the program or in a check.",
+    "volatile_undeclared": "If another value is right there, declare the place volatile on the task's page; if not, "
+    "look for what differs in the program.",
+    "volatile_unapproved": "Take the place away on the task's page, or declare it in your own name with a reason.",
     "check_raises": "Read the check's error below: it looks for something that the state does not have.",
     "check_raises_later": "The check expects what a wrong way did not make: have it answer false instead.",
     "check_never_passes": "Not even the reference satisfies it: correct it, or leave it out.",

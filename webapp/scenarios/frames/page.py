@@ -11,6 +11,7 @@ from webapp.jobs.queries import open_of
 from webapp.scenarios.frames.services import KIND, pins_nothing
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import frame_of_revision, reference_of
+from webapp.scenarios.verifiers import FRAMED
 
 LINES_SHOWN = 40
 SOURCES = {
@@ -32,12 +33,14 @@ class Widening:
 
 
 def frame_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
-    """The frame of a revision in words, who widened it and why; or why there is none."""
+    """The frame of a revision in words, who widened it and why; or why there is none. Empty for verifiers without."""
+    if revision.verifier_kind not in FRAMED:
+        return {}
     frame = frame_of_revision(revision)
-    context: dict[str, Any] = {"frame": frame, "frame_job": open_of(KIND, f"task:{task.pk}")}
+    context: dict[str, Any] = {"takes_frame": True, "frame": frame, "frame_job": open_of(KIND, f"task:{task.pk}")}
     if frame is None:
         return context | {
-            "frame_possible": revision.verifier_kind != "rubric" and reference_of(revision) is not None,
+            "frame_possible": reference_of(revision) is not None,
             "frame_off": _switched_off(task, revision),
         }
     lines = frame_lines(frame)
@@ -68,5 +71,6 @@ def _with_other_frame(task: Task, revision: TaskRevision) -> int | None:
     """The number of the newest earlier revision whose frame is another one; None where a frame was never changed."""
     if not revision.origin_hash:
         return None
-    earlier = task.revisions.filter(number__lt=revision.number).order_by("-number").only("number", "frame")[:20]
+    earlier = task.revisions.filter(number__lt=revision.number, verifier_kind__in=FRAMED).order_by("-number")
+    earlier = earlier.only("number", "frame")[:20]
     return next((row.number for row in earlier if row.frame != revision.frame), None)

@@ -16,26 +16,21 @@ from synthesis.verifiers.reference_frame import reference_frame
 from webapp.accounts.services import audit
 from webapp.environments.models import Environment
 from webapp.environments.services import program_of
-from webapp.environments.totals import lock_environment
-from webapp.errors import ChangedMeanwhile, Conflict
+from webapp.errors import Conflict
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.audits.services import (
-    case_of,
-    refuse_superseded,
-    start_task_audit,
-    start_tasks_audit,
-    subject_of,
-)
+from webapp.scenarios.audits.further_revisions import lock_current, save_further
+from webapp.scenarios.audits.services import case_of, refuse_superseded, start_tasks_audit, subject_of
 from webapp.scenarios.human_work import BESIDE, MOST_LISTED, describe_revision_beside
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.references import as_reference, frame_of_revision, reference_of, save_reference
+from webapp.scenarios.references import frame_of_revision, reference_of
 from webapp.scenarios.revision_record import start_of, task_record
-from webapp.scenarios.services import save_task
+from webapp.scenarios.verifiers import FRAMED
 from webapp.templatetags.show import counted
 
 KIND = "frame_task"
+NO_KIND = "Only a task that checks or a script judge can have a frame."
 Progress = Callable[[int, int, str], None]
 
 
@@ -87,8 +82,8 @@ def restore_frame(user: Any, task: Task, number: int, seen: int | None = None) -
     """
     revision = _locked(task, seen)
     earlier = task.revisions.filter(number=number).first()
-    if earlier is None:
-        raise Conflict(f"This task has no revision {number}. Choose one that its page lists.")
+    if earlier is None or earlier.verifier_kind not in FRAMED:
+        raise Conflict(f"This task has no revision {number} that could have a frame. Choose one that its page lists.")
     if earlier.frame == revision.frame:
         raise Conflict(f"Revision {number} has the frame that the task has now.")
     return _revised(user, revision, frame_of_revision(earlier), "task.frame.restore", frame_of=number)
@@ -135,8 +130,8 @@ def start_frame(user: Any, task: Task) -> Job:
     Raises Conflict: it has one, or no reference.
     """
     current = task.current
-    if current is None or current.verifier_kind == "rubric":
-        raise Conflict("Only a task with checks can have a frame.")
+    if current is None or current.verifier_kind not in FRAMED:
+        raise Conflict(NO_KIND)
     refuse_superseded(current)
     if current.frame is not None and not pins_nothing(current):
         raise Conflict("This task has a frame already.")
@@ -188,9 +183,9 @@ def frame_tasks(
 ) -> FramesMade:
     """Give each of these tasks the frame that its reference spans, then queue one audit of all that got one.
 
-    A task that is superseded, without a reference, with a rubric or with a frame is left as it is; with `pins` a frame
-    that pins nothing becomes one that pins values. What people edited or decided on stays current, and the revision
-    with the frame stands beside. `progress` may raise to stop. Raises InfrastructureError.
+    A task that is superseded, without a reference, with a frame or with a verifier that takes none is left as it is;
+    with `pins` a frame that pins nothing becomes one that pins values. What people edited or decided on stays current,
+    and the revision with the frame stands beside. `progress` may raise to stop. Raises InfrastructureError.
     """
     done = FramesMade()
     rows = Task.objects.select_related("current").defer("current__record")
@@ -203,7 +198,7 @@ def frame_tasks(
                 done.superseded += 1
             elif current is not None and current.frame is not None and not (pins and pins_nothing(current)):
                 done.had_one += 1
-            elif current is None or current.verifier_kind == "rubric" or reference_of(current) is None:
+            elif current is None or current.verifier_kind not in FRAMED or reference_of(current) is None:
                 done.no_reference += 1
             else:
                 _try_frame(sandbox, row, user, done)
@@ -233,15 +228,9 @@ def _try_frame(sandbox: Sandbox, task: Task, user: Any, done: FramesMade) -> Non
 
 
 def _locked(task: Task, seen: int | None = None) -> TaskRevision:
-    """The current revision, with the environment locked: of two people the second sees what the first did."""
-    lock_environment(task.environment_id)
-    current = TaskRevision.objects.filter(task=task, pk=Task.objects.values("current").get(pk=task.pk)["current"])
-    row = current.select_related("task__environment", "scenario__version", "scenario__initial").first()
-    if row is None or row.verifier_kind == "rubric":
-        raise Conflict("Only a task with checks can have a frame.")
-    if seen is not None and seen != row.number:
-        words = f"The task got revision {row.number} since you opened revision {seen}, so nothing was changed."
-        raise ChangedMeanwhile(f"{words} Look at what may change now, and send it again if it still fits.")
+    row = lock_current(task, seen)
+    if row is None or row.verifier_kind not in FRAMED:
+        raise Conflict(NO_KIND)
     refuse_superseded(row)
     return row
 
@@ -249,28 +238,6 @@ def _locked(task: Task, seen: int | None = None) -> TaskRevision:
 def _revised(
     user: Any, revision: TaskRevision, frame: Frame | None, action: str, *, audited: bool = True, **detail: Any
 ) -> TaskRevision:
-    """A further revision that differs in its frame alone, current from now on.
-
-    Without `audited` it is one of many that were framed at once, which nobody looked at one by one: it is no human
-    work, and not current if there is some.
-    """
-    task = revision.task
-    reference = reference_of(revision)
-    saved = save_task(
-        task_record(revision, frame),
-        revision.scenario.version,
-        revision.scenario.initial,
-        start_of(revision),
-        task.source,
-        asked=audited,
-        chosen_by=user if audited else None,
-    )
-    made = saved.revision
-    if made.pk != revision.pk:
-        TaskRevision.objects.filter(pk=made.pk).update(origin_hash=revision.origin_hash or revision.content_hash)
-    if reference is not None:
-        save_reference(made, as_reference(reference), reference.source)
-    audit(user, action, task, revision=made.number, before=revision.number, **detail)
-    if audited:
-        start_task_audit(user, saved.row)
-    return made
+    """A further revision that differs in its frame alone."""
+    record, start = task_record(revision, frame), start_of(revision)
+    return save_further(user, revision, record, start, action, audited=audited, **detail)

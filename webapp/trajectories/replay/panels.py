@@ -11,7 +11,7 @@ from django.urls import reverse
 from synthesis.errors import EnvariumError
 from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
 from synthesis.verifiers.frame import place_of
-from synthesis.verifiers.frame_words import outside_sentence
+from synthesis.verifiers.frame_words import difference_line, outside_sentence
 from webapp.query_params import Params
 from webapp.scenarios import state_tree
 from webapp.scenarios.answers.answer_form import list_answer_rows
@@ -57,8 +57,11 @@ def page(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
         "lines": step_list.lines(rows, index, kept_query(request)),
     }
     outside = queries.outside_changes(trajectory)
-    context["outside"] = outside_sentence(outside)
-    context["widening"] = urlencode({"place": "\n".join(map(place_of, outside))[:WIDENING_CHARS]})
+    if trajectory.revision is not None and trajectory.revision.verifier_kind == "golden":
+        context["differences"] = list(map(difference_line, outside))
+    else:
+        context["outside"] = outside_sentence(outside)
+        context["widening"] = urlencode({"place": "\n".join(map(place_of, outside))[:WIDENING_CHARS]})
     if params.search_text("q"):
         context |= search(request, trajectory)
     return context

@@ -35,8 +35,9 @@ ICONS = {
 
 
 def outside_changes(trajectory: Trajectory) -> list[OutsideChange]:
-    """What the newest score says that changed outside the task's frame."""
-    if trajectory.revision is None or trajectory.revision.frame is None:
+    """What the newest score says that changed outside the task's frame, or differs from its golden state."""
+    revision = trajectory.revision
+    if revision is None or (revision.frame is None and revision.verifier_kind != "golden"):
         return []
     told = trajectory.scores.exclude(source="recorded").order_by("-id").values_list("outside", flat=True).first()
     return [OutsideChange.model_validate(change) for change in told or ()]

@@ -1,0 +1,115 @@
+"""What pages say of a golden state: what it holds other than the start, and in which places right runs may differ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.contracts import Volatile
+from synthesis.verifiers.state_changes import ABSENT, StateChange, path_of, state_changes
+from webapp.jobs.models import OPEN_STATES, JobState
+from webapp.jobs.queries import of_subject
+from webapp.scenarios.golden.services import KIND, find_obstacle, list_undecided
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.playground.services import cached_state
+from webapp.scenarios.verifiers import FRAMED, VERIFIER_NAMES
+from webapp.templatetags.show import inline_json
+
+CHANGES_SHOWN = 60
+PLACES_SHOWN = 100
+VALUE_CHARS = 600
+EQUALITIES = {
+    "roles": (
+        "By roles",
+        "Ids, moments and generated values may be others in the volatile places; everything else must be the same.",
+    ),
+    "plain": (
+        "Plain",
+        "Every value must be the same, as Eq. 1 of AutoForge is printed: another id or moment is a difference.",
+    ),
+}
+"""How an end state is compared with the golden one, by name, with one sentence each."""
+ROLES = {
+    "id": "id: names a record, and may be another one wherever it stands",
+    "timestamp": "timestamp: any moment of the same kind",
+    "token": "token: any generated text or number",
+    "counter": "counter: any number that counts records",
+}
+"""What may stand in a volatile place, by its role."""
+
+
+@dataclass(frozen=True)
+class ChangeRow:
+    """One change from the start to the golden state."""
+
+    path: str
+    kind: str
+    before: str = ""
+    after: str = ""
+
+
+def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
+    """The golden state of a revision, or whether the task can be judged by one."""
+    last = of_subject(KIND, f"task:{task.pk}").first()
+    failed = last is not None and last.state == JobState.FAILED and last.created_at > revision.created_at
+    context: dict[str, Any] = {
+        "golden_job": last if last is not None and last.state in OPEN_STATES else None,
+        "golden_failed": last if failed else None,
+    }
+    if revision.verifier_kind != "golden" or revision.golden_id is None:
+        return context | {
+            "golden_possible": not find_obstacle(revision),
+            "verifier_name": VERIFIER_NAMES[revision.verifier_kind],
+        }
+    parts = revision.verifier or {}
+    places = [Volatile.model_validate(item) for item in parts.get("volatile", ())]
+    changes = state_changes(cached_state(revision.scenario.initial_id), cached_state(revision.golden_id))
+    rows = list(_limited(list_changes(changes)))
+    name, meaning = EQUALITIES[parts.get("equality", "roles")]
+    return context | {
+        "golden": revision.golden,
+        "golden_equality": name,
+        "golden_meaning": meaning,
+        "golden_is_plain": parts.get("equality") == "plain",
+        "golden_changes": rows[:CHANGES_SHOWN],
+        "golden_more": max(0, _count(changes) - CHANGES_SHOWN),
+        "golden_places": places[:PLACES_SHOWN],
+        "golden_places_more": max(0, len(places) - PLACES_SHOWN),
+        "golden_undecided": list_undecided(revision)[:PLACES_SHOWN],
+        "golden_before": _find_other_kind(task, revision),
+    }
+
+
+def list_changes(changes: list[StateChange]) -> Iterator[ChangeRow]:
+    """The changes as rows: each added or removed record is one."""
+    for change in changes:
+        path = path_of(change.keys)
+        if change.kind == "changed":
+            yield ChangeRow(path, "changed", _spelled(change.old), _spelled(change.new))
+        elif change.kind == "reordered":
+            yield ChangeRow(path, "reordered")
+        else:
+            for key, item in change.items:
+                place = path + (path_of((key,)) if key else "")
+                told = {"after" if change.kind == "added" else "before": _spelled(item)}
+                yield ChangeRow(place, change.kind, **told)
+
+
+def _limited(rows: Iterator[ChangeRow]) -> Iterator[ChangeRow]:
+    for _, row in zip(range(CHANGES_SHOWN), rows, strict=False):
+        yield row
+
+
+def _count(changes: list[StateChange]) -> int:
+    return sum(change.count for change in changes)
+
+
+def _spelled(value: Any) -> str:
+    return "" if value == ABSENT else inline_json(value, VALUE_CHARS)
+
+
+def _find_other_kind(task: Task, revision: TaskRevision) -> TaskRevision | None:
+    """The newest earlier revision that checks or a script judge."""
+    rows = task.revisions.filter(number__lt=revision.number, verifier_kind__in=FRAMED)
+    return rows.only("number", "verifier_kind").order_by("-number").first()
