@@ -176,7 +176,7 @@ def _edit(source: str, place: int, change: _Change, about: str) -> Rewrite:
     target = list(ast.walk(tree))[place]
     new = change(target)
     if new is not None:
-        tree = _Replaced(target, new).visit(tree)
+        _Replaced(target, new).visit(tree)
     return about, ast.unparse(ast.fix_missing_locations(tree)) + "\n"
 
 

@@ -231,10 +231,11 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     made = form if changes.answer_form is None else changes.answer_form
     values = expected if changes.expected_answer is None else changes.expected_answer
     parts += [part(*texts, budget) for texts in spell_form_parts((form, expected), (made, values))]
-    if changes.verifier is not None:
+    redrafted = changes.verifier is not None and "verifier" in edit.body
+    if redrafted and changes.verifier is not None:
         texts = spell_verifier_texts(revision), spell_drafted_texts(edit.body["verifier"], changes.verifier)
         parts += [part(*three, budget) for three in pair_texts(*texts)]
-    if changes.checks is not None or changes.verifier is not None:
+    if changes.checks is not None or redrafted:
         now = [(row.label, row.source) for row in own_checks(revision)]
         then = [(check.label, check.source) for check in _drafted_checks(edit, revision, changes)]
         for number in range(max(len(now), len(then))):
@@ -242,8 +243,8 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
     if isinstance(changes.verifier, GoldenVerifier):
-        words = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
-        parts.append(part("Golden state", *words, budget))
+        old, new = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", old, new, budget))
     if changes.criteria is not None:
         stands = spell_criteria(revision)
         parts.append(part("Criteria", "\n".join(stands), "\n".join(map(criterion_line, changes.criteria)), budget))

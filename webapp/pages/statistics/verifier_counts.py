@@ -37,7 +37,8 @@ def count_verifiers(scope: AttemptScope) -> list[VerifierCount]:
     found = {kind: counts for kind, *counts in sums}
     if not found:
         return []
-    return [
-        VerifierCount(kind, label, *found.get(kind, (0, 0, 0)), scope.list_tasks(verifier=kind))
-        for kind, label in VERIFIER_TITLES.items()
-    ]
+    rows = []
+    for kind, label in VERIFIER_TITLES.items():
+        tasks, attempts, solved = found.get(kind, (0, 0, 0))
+        rows.append(VerifierCount(kind, label, tasks, attempts, solved, scope.list_tasks(verifier=kind)))
+    return rows

@@ -104,7 +104,7 @@ def declare(request: HttpRequest, pk: int) -> HttpResponse:
         else:
             words = f"{form.place.path} is volatile from revision {made.number} on, which is being audited."
             return _back(request, pk, words)
-    context = {"task": task, "revision": task.current, "form": form}
+    context: dict[str, Any] = {"task": task, "revision": task.current, "form": form}
     body = {"path": "/orders/O-3/token", "role": "token", "reason": "A token is made at each login."}
     context["copy_as"] = api_call(request, "POST", "api:declare_volatile_place", args=(task.pk,), body=body)
     return render(request, "scenarios/volatile.html", context, status=status or (422 if form.errors else 200))
