@@ -19,14 +19,20 @@ from webapp.edits.proposals import (
     changes_of,
     drafted_source,
     editable_source,
-    read_equality,
     reading,
     spell_criteria,
     spelled_reference,
     standing_parts,
 )
 from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
-from webapp.edits.verifier_part import EDITABLE, drafted_kind, list_script_faults, spell_drafted_texts, spell_verifier
+from webapp.edits.verifier_part import (
+    EDITABLE,
+    drafted_kind,
+    list_script_faults,
+    read_equality,
+    spell_drafted_texts,
+    spell_verifier,
+)
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.case_groups import cited_lines
@@ -173,7 +179,6 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         **_verifier_context(revision, body),
         "equalities": [(name, *words) for name, words in EQUALITIES.items()],
         "equality": body.get("equality", read_equality(revision)),
-        "is_golden": revision.verifier_kind == "golden",
         "form_rows": rows if len(rows) <= MOST_ROWS else None,
         "form_types": list(TYPE_WORDS.items()),
         "form_checks": _form_checks(edit, body),
@@ -231,20 +236,19 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     made = form if changes.answer_form is None else changes.answer_form
     values = expected if changes.expected_answer is None else changes.expected_answer
     parts += [part(*texts, budget) for texts in spell_form_parts((form, expected), (made, values))]
-    redrafted = changes.verifier is not None and "verifier" in edit.body
-    if redrafted and changes.verifier is not None:
+    if isinstance(changes.verifier, GoldenVerifier) and "verifier" not in edit.body:
+        words = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", *words, budget))
+    elif changes.verifier is not None:
         texts = spell_verifier_texts(revision), spell_drafted_texts(edit.body["verifier"], changes.verifier)
         parts += [part(*three, budget) for three in pair_texts(*texts)]
-    if changes.checks is not None or redrafted:
+    if changes.checks is not None or changes.verifier is not None:
         now = [(row.label, row.source) for row in own_checks(revision)]
         then = [(check.label, check.source) for check in _drafted_checks(edit, revision, changes)]
         for number in range(max(len(now), len(then))):
             old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
-    if isinstance(changes.verifier, GoldenVerifier):
-        old, new = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
-        parts.append(part("Golden state", old, new, budget))
     if changes.criteria is not None:
         stands = spell_criteria(revision)
         parts.append(part("Criteria", "\n".join(stands), "\n".join(map(criterion_line, changes.criteria)), budget))

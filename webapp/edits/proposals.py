@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,6 +24,7 @@ from webapp.edits.verifier_part import (
     drafted_verifier,
     find_kind_problem,
     list_script_faults,
+    read_equality,
     require_sound_script,
     spell_verifier,
 )
@@ -40,7 +41,7 @@ from webapp.scenarios.references import (
 )
 from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
 from webapp.scenarios.states import load_state
-from webapp.scenarios.verifiers import read_criteria, read_verifier
+from webapp.scenarios.verifiers import read_criteria
 
 PROGRAM_FIELD = "env_class_code"
 KEPT_REFERENCE = (
@@ -208,25 +209,11 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
         instruction=instruction,
         checks=checks,
         criteria=criteria,
-        verifier=drafted_verifier(body, revision) or _drafted_golden(body, revision),
+        verifier=drafted_verifier(body, revision),
         answer_form=form if form != form_now else None,
         expected_answer=expected if expected != expected_now else None,
         state_changes=new_state,
     )
-
-
-def _drafted_golden(body: Mapping[str, Any], revision: TaskRevision) -> GoldenVerifier | None:
-    """The golden state of a revision, compared as the draft says; None if the draft leaves that as it is."""
-    equality = body.get("equality")
-    if equality is None or equality == read_equality(revision):
-        return None
-    verifier = read_verifier(revision)
-    return verifier.model_copy(update={"equality": equality}) if isinstance(verifier, GoldenVerifier) else None
-
-
-def read_equality(revision: TaskRevision) -> str:
-    """How ends are compared with the revision's golden state; empty if none judges it."""
-    return str((revision.verifier or {}).get("equality", "")) if revision.verifier_kind == "golden" else ""
 
 
 def standing_parts(edit: Edit) -> dict[str, Any]:
@@ -338,6 +325,10 @@ def find_form_problem(edit: Edit) -> str:
     kind, problem = drafted_kind(edit.body, edit.revision), find_kind_problem(edit.body, edit.revision)
     if problem or kind == "rubric":
         return problem
+    if kind == "golden" and edit.body.get("checks"):
+        return "A golden state judges this task, and no checks beside it. Leave the checks out."
+    if kind != "golden" and edit.body.get("equality"):
+        return "No golden state judges this task, so there is no equality to choose."
     form, expected = read_form_and_expected(edit.revision)
     try:
         form, expected = drafted_form(edit.body, form, expected)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from synthesis.contracts import ChecksVerifier, ScriptVerifier, Verifier
+from synthesis.contracts import ChecksVerifier, GoldenVerifier, ScriptVerifier, Verifier
 from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS, SCRIPT_CHARS
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
@@ -130,7 +130,7 @@ def drafted_verifier(body: Mapping[str, Any], revision: TaskRevision) -> Verifie
     """
     part = body.get("verifier")
     if part is None or part == spell_verifier(revision):
-        return None
+        return _drafted_golden(body, revision)
     if "revision" in part:
         restored = TaskRevision.objects.filter(pk=part["revision"], task=revision.task_id).first()
         if restored is None or restored.verifier_kind != part["kind"]:
@@ -140,6 +140,20 @@ def drafted_verifier(body: Mapping[str, Any], revision: TaskRevision) -> Verifie
         _require_bounded(part)
         return ScriptVerifier(source=part["source"], assertions=tuple(part["assertions"]))
     return ChecksVerifier(rule="goals") if part["kind"] == "checks" else None
+
+
+def _drafted_golden(body: Mapping[str, Any], revision: TaskRevision) -> GoldenVerifier | None:
+    """The golden state of a revision, compared as the draft says; None if the draft leaves that as it is."""
+    equality = body.get("equality")
+    if equality is None or equality == read_equality(revision):
+        return None
+    verifier = read_verifier(revision)
+    return verifier.model_copy(update={"equality": equality}) if isinstance(verifier, GoldenVerifier) else None
+
+
+def read_equality(revision: TaskRevision) -> str:
+    """How ends are compared with the revision's golden state; empty if none judges it."""
+    return str((revision.verifier or {}).get("equality", "")) if revision.verifier_kind == "golden" else ""
 
 
 def find_kind_problem(body: Mapping[str, Any], revision: TaskRevision) -> str:

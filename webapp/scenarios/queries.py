@@ -314,7 +314,7 @@ def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenar
     )
     fields = (
         "title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing", "audit_state",
-        "audit__unseen",
+        "audit__unseen", "verifier_kind",
     )  # fmt: skip
     by_scenario: dict[int, list[Task]] = {}
     tasks = Task.objects.filter(scenario__in=[row.pk for row in rows]).select_related("audit").only(*fields)
