@@ -192,11 +192,15 @@ def test_the_api_makes_declares_and_removes(checked: Task) -> None:
     assert sent(f"/api/v1/environments/{checked.environment_id}/golden", {}, "six")[0] == 202
 
 
-def test_many_are_made_at_once_and_human_work_stays(bo: User, checked: Task) -> None:
+def test_many_are_made_at_once_and_human_work_stays(client: Client, bo: User, checked: Task) -> None:
     lone = desk.make_task(key="lone", reference=None)
     idle = desk.make_task(desk.call("visit", guest="nobody"), key="idle", answer_form=(), expected_answer={})
     edited = desk.make_task(key="edited")
     Task.objects.filter(pk=edited.pk).update(current_by=bo)
+    url = reverse("scenarios:start_environment_golden", args=[checked.environment_id])
+    assert "4 tasks of it are judged by checks" in " ".join(client.get(url).content.decode().split())
+    assert client.post(url, {"equality": "plain"}).status_code == 302
+    assert Job.objects.get(kind="golden_task").payload["equality"] == "plain"
     told = StringIO()
     with pytest.raises(CommandError, match="1 of the golden states could not be made"):
         call_command("golden", environment="desk", json=True, stdout=told, stderr=StringIO())

@@ -158,11 +158,6 @@ def read_equality(revision: TaskRevision) -> str:
 
 def find_kind_problem(body: Mapping[str, Any], revision: TaskRevision) -> str:
     """Return why a draft cannot judge its task by this kind of verifier; empty if it can."""
-    is_golden = drafted_kind(body, revision) == "golden"
-    if is_golden and body.get("checks"):
-        return "A golden state judges this task, and no checks beside it. Leave the checks out."
-    if not is_golden and body.get("equality"):
-        return "No golden state judges this task, so there is no equality to choose."
     part = body.get("verifier")
     if part is None or "revision" in part or part["kind"] == revision.verifier_kind:
         return ""

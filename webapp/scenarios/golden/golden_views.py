@@ -56,11 +56,23 @@ def make(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 @access("review")
-@require_POST
+@require_http_methods(["GET", "HEAD", "POST"])
 def make_all(request: HttpRequest, pk: int) -> HttpResponse:
     """Judge the tasks of an environment by golden states: those with a reference. What is human work stays current."""
     row = get_object_or_404(Environment.objects.only("pk", "name"), pk=pk)
-    return redirect("jobs:detail", services.start_environment_golden(request.user, row, "roles").pk)
+    form = GoldenForm(request.POST) if request.method == "POST" else GoldenForm()
+    if request.method == "POST" and form.is_valid():
+        job = services.start_environment_golden(request.user, row, form.cleaned_data["equality"])
+        return redirect("jobs:detail", job.pk)
+    tasks = row.tasks.filter(current__isnull=False)
+    context = {
+        "environment": row,
+        "form": form,
+        "golden_count": tasks.filter(current__verifier_kind="golden").count(),
+        "other_count": tasks.exclude(current__verifier_kind__in=("golden", "rubric")).count(),
+        "copy_as": api_call(request, "POST", "api:create_environment_golden", args=(pk,), body={"equality": "roles"}),
+    }
+    return render(request, "scenarios/golden_all.html", context, status=422 if form.errors else 200)
 
 
 @access("read")
