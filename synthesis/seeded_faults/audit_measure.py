@@ -16,8 +16,6 @@ from synthesis.seeded_faults.verifier_faults import KINDS, VerifierFault, draw_f
 from synthesis.verifiers.audit_report import NOTES, AuditState
 
 FAULTY, SOUND = 120, 60
-FAULTY_TASKS = 36
-"""So many tasks have faults put into them."""
 AS_THEY_ARE = 0.4
 """This part of the sound verifiers is left as it is."""
 AT_ONCE = 4
@@ -76,19 +74,16 @@ def measure_audit(
     faulty: int = FAULTY,
     sound: int = SOUND,
     *,
-    tasks: int = FAULTY_TASKS,
     seed: int = 0,
     at_once: int = AT_ONCE,
     tell: Callable[[str], None] = lambda line: None,
 ) -> AuditMeasure:
-    """Draw verifiers with and without a fault, and audit them: of so many faulty ones those that are found, each of one
-    of `tasks` sound tasks. The same seed draws the same ones.
+    """Draw verifiers of known tasks with and without a fault, and audit them. The same seed draws the same ones.
 
     Raises ProgramError and InfrastructureError.
     """
     began = time.monotonic()
-    drawn = random.Random(seed).sample(known, min(tasks, len(known)))
-    faults = draw_faults(sandbox, drawn, faulty, seed, at_once)
+    faults = draw_faults(sandbox, known, faulty, seed, at_once)
     right = draw_sound(known, sound, seed)
     ready = time.monotonic()
     tell(f"{len(faults)} faulty and {len(right)} sound verifiers are drawn in {ready - began:.0f} seconds.")

@@ -117,6 +117,7 @@ def starter_tasks() -> Iterator[JudgedTask]:
             if task.reference is None:
                 continue
             free = tuple(Allowance(source="author", **place) for place in written[task.key].get("free", ()))
+            others = tuple(_way(way, task.reference.answer) for way in ways.get(task.key, ()))
             yield JudgedTask(
                 name=task.key,
                 origin="starter",
@@ -129,8 +130,8 @@ def starter_tasks() -> Iterator[JudgedTask]:
                 form=task.answer_form,
                 expected=task.expected_answer,
                 free=free,
-                runs=(task.reference,),
-                ways=tuple(_way(way, task.reference.answer) for way in ways.get(task.key, ())),
+                runs=(task.reference, *others),
+                ways=others,
             )
 
 

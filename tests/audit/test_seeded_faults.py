@@ -69,7 +69,7 @@ def test_a_few_faulty_verifiers_come_out_red_and_sound_ones_green(sandbox: Sandb
 
 @pytest.mark.slow
 def test_a_third_of_the_verifiers_come_out_as_they_should(sandbox: Sandbox) -> None:
-    found = measure_audit(sandbox, bundled_tasks(sandbox), 40, 20, tasks=12)
+    found = measure_audit(sandbox, bundled_tasks(sandbox), 40, 20)
     assert found.faulty >= 36
     assert all(found.by_kind[kind].seeded for kind in set(KINDS) - {"depends_on_run", "words_in_state"})
     assert found.false_green <= 0.02, [(one.about, one.shown) for one in found.wrong]
