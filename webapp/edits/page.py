@@ -237,8 +237,8 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     values = expected if changes.expected_answer is None else changes.expected_answer
     parts += [part(*texts, budget) for texts in spell_form_parts((form, expected), (made, values))]
     if isinstance(changes.verifier, GoldenVerifier) and "verifier" not in edit.body:
-        words = EQUALITIES[read_equality(revision)][0], EQUALITIES[changes.verifier.equality][0]
-        parts.append(part("Golden state", *words, budget))
+        old, new = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", old, new, budget))
     elif changes.verifier is not None:
         texts = spell_verifier_texts(revision), spell_drafted_texts(edit.body["verifier"], changes.verifier)
         parts += [part(*three, budget) for three in pair_texts(*texts)]
