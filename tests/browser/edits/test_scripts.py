@@ -52,6 +52,9 @@ def test_a_script_is_chosen_typed_and_shown(page: Page, made: SeedLibrary, sandb
     page.get_by_label("Judged by").select_option("script")
     page.wait_for_selector("#edit-assertions")
     expect(page.locator("#edit-assertions")).to_have_value("done\ndone")
+    page.locator("#edit-assertions").fill("done")
+    page.get_by_role("button", name="Keep the draft").last.click()
+    page.get_by_text("The draft is kept.").wait_for()
     edit = Edit.objects.get()
     part = {"kind": "script", "source": SOURCE, "assertions": [name.strip() for name in NAMES]}
     services.keep_draft(edit.author, edit.pk, {"verifier": part}, edit.serial)
