@@ -220,7 +220,10 @@ def _listed(names: Any) -> str:
 
 def compile_check(tree: ast.Module) -> CodeType:
     """The code of a module that is inside the language. No `try` of it catches the end of memory, which would measure
-    how much there is."""
+    how much there is. A docstring of the module is left out: it would be stored by a name that leads behind the data.
+    """
+    if ast.get_docstring(tree, clean=False) is not None:
+        tree.body[0] = ast.copy_location(ast.Pass(), tree.body[0])
     for node, _ in list(_nodes(tree)):
         if isinstance(node, ast.Try) and node.handlers:
             caught = ast.copy_location(ast.Name(id=MEMORY, ctx=ast.Load()), node)

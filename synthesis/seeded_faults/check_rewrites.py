@@ -106,6 +106,13 @@ def reword(source: str) -> Iterator[Rewrite]:
             yield _edit(source, place, _deny_any, "not any not instead of all")
 
 
+def hold_words(source: str, words: str) -> str:
+    """The check, content with any text that holds these words if it asked for them."""
+    tree = parse(source)
+    changed = _Held(words.lower()).visit(tree)
+    return ast.unparse(ast.fix_missing_locations(changed)) + "\n"
+
+
 def split(source: str) -> list[str]:
     """The parts of a check whose last statement returns several conditions joined by and, a check each; else none."""
     tree = parse(source)
@@ -176,8 +183,26 @@ def _edit(source: str, place: int, change: _Change, about: str) -> Rewrite:
     target = list(ast.walk(tree))[place]
     new = change(target)
     if new is not None:
-        tree = _Replaced(target, new).visit(tree)
+        _Replaced(target, new).visit(tree)
     return about, ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+
+
+class _Held(ast.NodeTransformer):
+    """Makes of `X == "words"` and of `X in ["words", ...]` whether the words stand in X."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def visit_Compare(self, node: ast.Compare) -> ast.AST:
+        right = node.comparators[0]
+        listed = right.elts if isinstance(right, ast.List | ast.Tuple | ast.Set) else [right]
+        texts = [
+            item.value.lower() for item in listed if isinstance(item, ast.Constant) and isinstance(item.value, str)
+        ]
+        if self.words not in texts or not isinstance(node.ops[0], ast.Eq | ast.In):
+            return self.generic_visit(node)
+        lower = ast.Call(ast.Attribute(_call("str", node.left), "lower", ast.Load()), [], [])
+        return ast.Compare(ast.Constant(self.words), [ast.In()], [lower])
 
 
 class _Replaced(ast.NodeTransformer):

@@ -11,7 +11,9 @@ import json
 import random
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations
+from threading import Lock
 from typing import Any, Literal
 
 from synthesis.contracts import (
@@ -33,10 +35,12 @@ from synthesis.seeded_faults.sound_tasks import JudgedTask
 from synthesis.verifiers.check_table import End, verdict_table
 from synthesis.verifiers.checks import mark_of, reward_of
 from synthesis.verifiers.frame import outside_changes
-from synthesis.verifiers.plausible_arguments import allowed_values
+from synthesis.verifiers.plausible_arguments import allowed_values, known_values, plausible_arguments
+from synthesis.verifiers.state_changes import state_changes
 
 ALTERED, BESIDE, UNDONE, EXCHANGED = 24, 24, 6, 6
 """So many ways of a kind are made of one task."""
+UNDO_A_TOOL = 6
 MOST_TRIED = 200
 NO_SUCH = "X-000"
 Effect = Literal["paid", "refused"]
@@ -68,16 +72,32 @@ class TaskWays:
     def __init__(self, sandbox: Sandbox, task: JudgedTask, seed: int) -> None:
         self.task = task
         self._sandbox, self._luck = sandbox, random.Random(f"{seed} {task.name}")
-        start = self.execute(Reference(), "nothing is done")
-        assert start is not None
-        self.start = start
-        own = self.execute(task.reference, "the reference")
-        assert own is not None
-        self.own = own
         self._verdicts: dict[tuple[str, str, str], Verdict] = {}
         self._outside: dict[str, bool] = {}
-        self.ways = self._distinct([own, start, *self._other_calls(), *self._other_answers()])
-        self.right = [self.is_paid(task, way) for way in self._judged(task, self.ways)]
+        self._making = Lock()
+        self._known: list[tuple[ExecutedWay, bool]] = []
+
+    @cached_property
+    def start(self) -> ExecutedWay:
+        """What the task begins with."""
+        start = self.execute(Reference(), "nothing is done")
+        assert start is not None
+        return start
+
+    @cached_property
+    def own(self) -> ExecutedWay:
+        """The reference's end."""
+        own = self.execute(self.task.reference, "the reference")
+        assert own is not None
+        return own
+
+    def known(self) -> list[tuple[ExecutedWay, bool]]:
+        """Each way with whether the sound verifier pays it in full; made when it is first asked for."""
+        with self._making:
+            if not self._known:
+                ways = self._distinct([self.own, self.start, *self._other_calls(), *self._other_answers()])
+                self._known = [(way, self.is_paid(self.task, way)) for way in self._judged(self.task, ways)]
+        return self._known
 
     def start_verdicts(self) -> list[Verdict]:
         """What the sound verifier's checks say of the start, the own ones first."""
@@ -94,7 +114,7 @@ class TaskWays:
         except ProgramEnded:
             return None
         digest = state_hash(state)
-        if hasattr(self, "start"):
+        if reference.calls:
             state = share_unchanged(self.start.state, state)
         return ExecutedWay(about, reference, state, digest)
 
@@ -102,8 +122,7 @@ class TaskWays:
         """The first way on which a faulty verifier and the sound one disagree, of `more`, which are tried first, and
         of all."""
         extra = self._distinct(way for about, made in more if (way := self.execute(made, about)) is not None)
-        known = zip(self.ways, self.right, strict=True)
-        ways = [*((way, self.is_paid(self.task, way)) for way in self._judged(self.task, extra)), *known]
+        ways = [*((way, self.is_paid(self.task, way)) for way in self._judged(self.task, extra)), *self.known()]
         self._judged(faulty, [way for way, _ in ways])
         for way, right in ways:
             if self.is_paid(faulty, way) != right:
@@ -245,31 +264,23 @@ class TaskWays:
         after = self.execute(Reference(calls=calls[: calls.index(call) + 1]), "")
         if before is None or after is None:
             return
-        seen = StateValues(after.state)
-        new = {
-            key
-            for name, records in seen.records.items()
-            for key in records
-            if key not in (before.state.get(name) or {})
-        }
-        named = [*sorted(new), *(given for given in call.arguments.values() if isinstance(given, str))]
-        for tool in self.task.program.tools:
-            if tool.kind != "change" or tool.name == call.tool:
+        own = {text for text in call.arguments.values() if isinstance(text, str)}
+        own |= {key for change in state_changes(before.state, after.state) for key, _ in change.items if key}
+        known, given = known_values(after.state, Reference()), Reference(calls=(call,))
+        proposed = [
+            ReferenceCall(tool=tool.name, arguments=arguments)
+            for tool in self.task.program.tools
+            if tool.kind == "change" and tool.name != call.tool
+            for arguments in plausible_arguments(tool, known, given, UNDO_A_TOOL)
+        ]
+        at = calls.index(call) + 1
+        for back in proposed:
+            if own.isdisjoint(text for text in back.arguments.values() if isinstance(text, str)):
                 continue
-            rules = tool.parameters.get("properties") or {}
-            needed = [name for name in rules if name in (tool.parameters.get("required") or ())]
-            for given in named[:3]:
-                if not needed:
-                    break
-                rest = {name: call.arguments.get(name, self._draw(name, rules[name], seen)) for name in needed[1:]}
-                back = ReferenceCall(tool=tool.name, arguments={needed[0]: given, **rest})
-                at = calls.index(call) + 1
-                way = self.execute(
-                    self.task.reference.model_copy(update={"calls": (*calls[:at], back, *calls[at:])}),
-                    f"besides, {_spelled(call)} and {_spelled(back)}",
-                )
-                if way is not None and way.digest != self.own.digest:
-                    yield way
+            made = self.task.reference.model_copy(update={"calls": (*calls[:at], back, *calls[at:])})
+            way = self.execute(made, f"besides, {_spelled(call)} and {_spelled(back)}")
+            if way is not None and way.digest != self.own.digest:
+                yield way
 
     def _other_answers(self) -> Iterator[ExecutedWay]:
         """The reference's end with other answers, and with the same in another spelling."""

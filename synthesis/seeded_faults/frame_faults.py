@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import Any
 
 from synthesis.contracts import Allowance, CheckRecord, Frame, Reference, ReferenceCall, State
+from synthesis.seeded_faults.check_rewrites import hold_words
 from synthesis.seeded_faults.sound_tasks import JudgedTask
 from synthesis.verifiers.frame import frame_of, unpinned, widen
 from synthesis.verifiers.plausible_arguments import allowed_values
 
 REASON = "A right way may leave something else here."
 WORDING = "It may be worded otherwise."
-_WORDS = re.compile(r"[^\W\d][^\d]{3,}")
+_WORDS = re.compile(r"(?=.*[A-Z ])[^\W\d][^\d]{3,}")
 CONTRARY = ("Not {}", "{} - cancelled", "anything but {}")
 
 
@@ -59,7 +60,8 @@ def accept_words(task: JudgedTask) -> Iterator[tuple[str, JudgedTask, tuple[tupl
                 free = Allowance(path=path, source="author", reason=WORDING)
                 same = [item for item in task.frame.allowances if item.path != path]
                 frame = widen(Frame(allowances=tuple(same)), [free])
-                worded = replace(task, frame=frame, checks=(*task.checks, check))
+                own = [one.model_copy(update={"source": hold_words(one.source, given)}) for one in task.checks]
+                worded = replace(task, frame=frame, checks=(*own, check))
                 yield f"{path} is judged by whether it holds {given!r}", worded, _contrary(task, step, name, given)
 
 

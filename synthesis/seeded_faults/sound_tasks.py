@@ -17,6 +17,7 @@ from synthesis.contracts import (
     Allowance,
     AnswerField,
     CheckRecord,
+    ChecksVerifier,
     Frame,
     Program,
     Reference,
@@ -84,11 +85,8 @@ def subject_of(task: JudgedTask, *, framed: bool = True) -> Subject:
         program=task.program,
         initial=task.initial,
         answer_form=task.form,
-        checks=tuple(check.source for check in task.every_check),
-        labels=tuple(check.label for check in task.every_check),
-        rule=task.rule,
+        verifier=ChecksVerifier(checks=task.every_check, rule=task.rule, frame=task.frame if framed else None),
         reference=task.reference,
-        frame=task.frame if framed else None,
     )
 
 
@@ -119,20 +117,21 @@ def starter_tasks() -> Iterator[JudgedTask]:
             if task.reference is None:
                 continue
             free = tuple(Allowance(source="author", **place) for place in written[task.key].get("free", ()))
+            others = tuple(_way(way, task.reference.answer) for way in ways.get(task.key, ()))
             yield JudgedTask(
                 name=task.key,
                 origin="starter",
                 program=program,
                 initial=encode_state(task.initial_state),
-                checks=without_field_checks(task.checks, task.answer_form, task.expected_answer),
-                rule=task.score_rule,
+                checks=without_field_checks(task.verifier.checks, task.answer_form, task.expected_answer),
+                rule=task.verifier.rule,
                 reference=task.reference,
-                frame=task.frame,
+                frame=task.verifier.frame,
                 form=task.answer_form,
                 expected=task.expected_answer,
                 free=free,
-                runs=(task.reference,),
-                ways=tuple(_way(way, task.reference.answer) for way in ways.get(task.key, ())),
+                runs=(task.reference, *others),
+                ways=others,
             )
 
 

@@ -69,8 +69,8 @@ def draw_faults(
 ) -> list[VerifierFault]:
     """So many faults, the kinds in turn, drawn by lot from tasks; the same for the same seed. Fewer if no more are
     found. Raises SandboxUnavailable and SandboxLost."""
+    known = [TaskWays(sandbox, task, seed) for task in random.Random(seed).sample(tasks, len(tasks))]
     with ThreadPoolExecutor(at_once) as threads:
-        known = list(threads.map(lambda task: TaskWays(sandbox, task, seed), tasks))
         drawn = list(threads.map(lambda kind: list(_draw(sandbox, known, kind, count, seed)), KINDS))
     turns = zip_longest(*drawn)
     return [fault for turn in turns for fault in turn if fault is not None][:count]
@@ -81,11 +81,10 @@ def _draw(
 ) -> Iterator[VerifierFault]:
     """The faults of one kind that a way shows: one of each task, in turns, until there are enough of all kinds."""
     luck = random.Random(f"{seed} {kind}")
-    order = luck.sample(known, len(known))
-    waiting: list[list[Seeded] | None] = [None] * len(order)
+    waiting: list[list[Seeded] | None] = [None] * len(known)
     most, found = -(-count // len(KINDS)) + SPARE, 0
     for _ in range(TURNS):
-        for place, ways in enumerate(order):
+        for place, ways in enumerate(known):
             if found == most:
                 return
             if (seeded := waiting[place]) is None:

@@ -25,6 +25,10 @@ MOST_RECORDS = 5_000
 """So many records and lists of the state are looked through for neighbours."""
 MOST_NEIGHBOURS = 2
 """So many values that other records hold in the same place are tried for one field."""
+GROSS = 0.2
+"""A number that is so much of it off is wrong, whatever tolerance is declared."""
+FRACTION = 0.5
+"""So much more is another number, also where only whole ones are right."""
 Submitted = Mapping[str, Any]
 
 
@@ -70,6 +74,8 @@ def _alter_fields(form: Sequence[AnswerField], given: Submitted, initial: State)
         for value in _list_other_values(field, given[field.name], initial):
             if not is_equal(value, given[field.name], compare_spec(field)):
                 yield {**given, field.name: value}
+        for value in _list_gross_values(field, given[field.name]):
+            yield {**given, field.name: value}
     for one, other in combinations([field for field in form if field.name in given], 2):
         if compare_spec(one) == compare_spec(other):
             swapped = {one.name: given[other.name], other.name: given[one.name]}
@@ -85,8 +91,8 @@ def _list_other_values(field: AnswerField, value: Any, initial: State) -> list[A
         return [_move_date(value, days) for days in (1, -7)]
     if field.type == "time":
         minutes = int(value[:2]) * 60 + int(value[3:])
-        steps = (int(field.tolerance) + 15, 12 * 60)
-        return [f"{(minutes + step) % 1440 // 60:02d}:{(minutes + step) % 60:02d}" for step in steps]
+        steps = (int(field.tolerance) + 1, -int(field.tolerance) - 1, int(field.tolerance) + 15, 12 * 60)
+        return [_spell_time(minutes + step) for step in steps]
     if field.type == "boolean":
         return [not value]
     if field.type == "enumeration":
@@ -102,7 +108,23 @@ def _list_other_numbers(field: AnswerField, value: float) -> list[float]:
     step = field.tolerance * 2 + (0.01 if field.type == "money" else 1)
     factors = {"money": (100, 0.01), "duration": (60, 1 / 60), "number": (1_000, -1)}[field.type]
     others = [round(value + step, 6), round(value * 2, 6), *(round(value * factor, 2) for factor in factors)]
+    if field.tolerance < FRACTION:
+        others.append(round(value + FRACTION, 6))
     return [int(other) if isinstance(value, int) and float(other).is_integer() else other for other in others]
+
+
+def _list_gross_values(field: AnswerField, value: Any) -> list[Any]:
+    """Return values that are wrong by any tolerance: a number a fifth off, doubled, nothing; a time an hour off."""
+    if not field.tolerance:
+        return []
+    if field.type == "time":
+        minutes = int(value[:2]) * 60 + int(value[3:])
+        return [_spell_time(minutes + 60), _spell_time(minutes - 60)]
+    return [round(other, 2) for other in (value * (1 + GROSS), value * 2, 0) if round(other, 2) != value]
+
+
+def _spell_time(minutes: int) -> str:
+    return f"{minutes % 1440 // 60:02d}:{minutes % 60:02d}"
 
 
 def _list_other_lists(field: AnswerField, value: list[Any], initial: State) -> list[list[Any]]:

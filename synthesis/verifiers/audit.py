@@ -58,7 +58,7 @@ def audit_task(
     reference = subject.reference
     if reference is None:
         return _without_reference(sandbox, subject, start.state)
-    own = run_reference(sandbox, subject, start.state, reference.calls)
+    own = run_reference(sandbox, subject, start.state, reference.calls, follow_ids=subject.golden is not None)
     if own.first.state is None:
         fault = Fault(kind="reference_fails", message=f"The reference's episode was lost: {own.first.lost}.")
         return _without_reference(sandbox, subject, start.state, fault)

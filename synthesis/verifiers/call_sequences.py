@@ -25,12 +25,13 @@ from synthesis.contracts import (
     Withheld,
 )
 from synthesis.errors import ProgramEnded
-from synthesis.runtime import Sandbox, state_hash
+from synthesis.runtime import Episode, Sandbox, state_hash
 from synthesis.runtime.encoding import share_unchanged
 from synthesis.verifiers.frame import Key, end_key, outside_changes
 from synthesis.verifiers.golden import STATE_LABEL, golden_differences
 from synthesis.verifiers.mutants import Mutant
 from synthesis.verifiers.rubric_evidence import spell_call
+from synthesis.verifiers.state_changes import state_changes
 
 AT_ONCE = 4
 """So many episodes are executed at the same time."""
@@ -133,6 +134,12 @@ class ReferenceRuns:
         )
 
 
+def _begin(sandbox: Sandbox, subject: Subject) -> Episode:
+    return sandbox.reset(
+        subject.program, subject.initial, seed=subject.seed, now=subject.now, validation=subject.validation
+    )
+
+
 def run_calls(
     sandbox: Sandbox, subject: Subject, calls: Sequence[ReferenceCall], start: State | None = None
 ) -> ExecutedSequence:
@@ -141,9 +148,8 @@ def run_calls(
     With `start` the end state shares with it what did not change.
     """
     changing, refused, spelled = [], [], []
-    options: dict[str, Any] = {"seed": subject.seed, "now": subject.now, "validation": subject.validation}
     try:
-        with sandbox.reset(subject.program, subject.initial, **options) as episode:
+        with _begin(sandbox, subject) as episode:
             for index, call in enumerate(calls):
                 result = episode.call(call.tool, dict(call.arguments))
                 if result.patch:
@@ -163,11 +169,58 @@ def run_calls(
     return ExecutedSequence(state, digest, tuple(changing), tuple(refused), outside=outside, calls=tuple(spelled))
 
 
-def run_reference(sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall]) -> ReferenceRuns:
-    """The reference as it is, again, at another moment and with another seed. Raises as `run_calls`."""
+def run_reference(
+    sandbox: Sandbox, subject: Subject, start: State, calls: Sequence[ReferenceCall], *, follow_ids: bool = False
+) -> ReferenceRuns:
+    """The reference as it is, again, at another moment and with another seed. Raises as `run_calls`.
+
+    With `follow_ids` its calls name records that it added by the ids that these have there.
+    """
     later = subject.model_copy(update={"now": OTHER_NOW})
     other = subject.model_copy(update={"seed": subject.seed + 1})
-    return ReferenceRuns(*(run_calls(sandbox, variant, calls, start) for variant in (subject, subject, later, other)))
+    elsewhere = [
+        run_calls(sandbox, variant, _calls_elsewhere(sandbox, subject, variant, calls) if follow_ids else calls, start)
+        for variant in (later, other)
+    ]
+    return ReferenceRuns(*(run_calls(sandbox, subject, calls, start) for _ in range(2)), *elsewhere)
+
+
+def _calls_elsewhere(
+    sandbox: Sandbox, subject: Subject, elsewhere: Subject, calls: Sequence[ReferenceCall]
+) -> list[ReferenceCall]:
+    """The calls as they have to be elsewhere, where records that they add have other ids."""
+    made: list[ReferenceCall] = []
+    names: dict[str, str] = {}
+    try:
+        with _begin(sandbox, subject) as own, _begin(sandbox, elsewhere) as other:
+            episodes = own, other
+            before = [episode.state() for episode in episodes]
+            for call in calls:
+                made.append(ReferenceCall(tool=call.tool, arguments=_with_names(call.arguments, names)))
+                for episode, one in zip(episodes, (call, made[-1]), strict=True):
+                    episode.call(one.tool, dict(one.arguments))
+                after = [episode.state() for episode in episodes]
+                first, second = (_added_keys(*pair) for pair in zip(before, after, strict=True))
+                names |= {
+                    key: twin for path in first for key, twin in zip(first[path], second.get(path, ()), strict=False)
+                }
+                before = after
+    except ProgramEnded:
+        return list(calls)
+    return made
+
+
+def _added_keys(before: State, after: State) -> dict[tuple[str, ...], list[str]]:
+    changes = [change for change in state_changes(before, after) if change.kind == "added"]
+    return {change.keys: [key for key, _ in change.items if key] for change in changes}
+
+
+def _with_names(value: Any, names: dict[str, str]) -> Any:
+    if isinstance(value, dict):
+        return {key: _with_names(item, names) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_names(item, names) for item in value]
+    return names.get(value, value) if isinstance(value, str) else value
 
 
 def run_variants(

@@ -36,9 +36,26 @@ class CheckReads:
 
 @functools.lru_cache(maxsize=4_096)
 def reads_answer(source: str) -> bool:
-    """Whether a check looks at the answer under a name of its own; False where it cannot be read."""
+    """Whether a check looks at the answer under a name of its own; False where it cannot be read. An assertion does if
+    its script uses the answer at all."""
+    script = _find_script(source)
+    if script is not None:
+        names = {node.id for node in ast.walk(script) if isinstance(node, ast.Name)}
+        return script.args.args[0].arg in names
     used, named = _names(source)
     return bool(used & named)
+
+
+def _find_script(source: str) -> ast.FunctionDef | None:
+    """The function `verify` of a check that was made for an assertion of a script; None of any other check."""
+    if "def verify(" not in source or "verify(read_answer(answer)," not in source:
+        return None
+    try:
+        body = parse(source).body
+    except UNREADABLE:
+        return None
+    found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "verify" and node.args.args]
+    return found[-1] if found else None
 
 
 @functools.lru_cache(maxsize=4_096)

@@ -108,7 +108,7 @@ def outside_changes(frame: Frame | None, start: State, end: State) -> tuple[Outs
 
 
 def end_key(frame: Frame | None, start: State, end: State, *, bounded: bool = False) -> Key:
-    """What an end state holds that the start does not, outside volatile paths and what somebody declared free.
+    """What an end state holds that the start does not, outside volatile paths and what a declaration excuses.
 
     Ends with equal keys are the same for the task. With `bounded` further records are free, too, up to as many as
     somebody declared. A frame whose values are not pinned declares nothing by what its reference changed.
@@ -118,7 +118,7 @@ def end_key(frame: Frame | None, start: State, end: State, *, bounded: bool = Fa
     found: set[tuple[str, ...]] = set()
     for change in framed.changes:
         path = path_of(change.keys)
-        if framed.is_free(change):
+        if framed.is_excused(change):
             continue
         if change.kind == "changed":
             text = framed.field_text(change)

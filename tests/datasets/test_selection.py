@@ -26,7 +26,7 @@ def runs(**told: object) -> list[int]:
     return sorted(trajectories_of(choice_of({"kind": "trajectories", **told})).values_list("pk", flat=True))
 
 
-def test_tasks_by_source_environment_and_audit() -> None:
+def test_tasks_by_source_environment_audit_and_verifier() -> None:
     here = make_tasks(2, 1)
     there = add_task(make_environment("other", source="import"), "t0", source="import")
     Task.objects.filter(pk=here[1].pk).update(audit_state="green")
@@ -36,6 +36,10 @@ def test_tasks_by_source_environment_and_audit() -> None:
     assert found(audit="green") == [here[1].pk]
     assert found(audit="none") == [here[0].pk, there.pk]
     assert found(source="nowhere") == []
+    Task.objects.filter(pk=there.pk).update(verifier_kind="script")
+    assert found(verifier="script") == [there.pk]
+    assert found(verifier="checks") == [here[0].pk, here[1].pk]
+    assert ("Verifier", "Verification script") in words(choice_of({"verifier": "script"}))
 
 
 def test_a_category_has_all_below_it() -> None:

@@ -166,9 +166,12 @@ def test_reviews_and_audits_by_day(tasks: dict[str, Task], page: Client) -> None
 
 
 def test_the_api_gives_the_same_numbers(tasks: dict[str, Task], page: Client) -> None:
+    Task.objects.filter(pk=tasks["b"].pk).update(verifier_kind="script")
     attempts = page.get("/api/v1/ecosystem/attempts?policy=qwen").json()
     assert [(row["tried"], row["solved"]) for row in attempts["rates"]] == [(3, 2), (1, 1)]
     assert [(row["name"], row["count"]) for row in attempts["failures"]] == [("goal", 1)]
+    kinds = {row["kind"]: (row["tasks"], row["attempts"], row["solved"]) for row in attempts["verifiers"]}
+    assert kinds == {"checks": (2, 4, 2), "golden": (0, 0, 0), "rubric": (0, 0, 0), "script": (1, 2, 1)}
     assert attempts["sizes"][0]["tokens"] == [100, 100, 200, 300, 500]
     calls = page.get("/api/v1/ecosystem/calls").json()
     assert calls["tools"]["most_failing"][0]["tool"] == "look_up"

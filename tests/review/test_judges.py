@@ -16,12 +16,14 @@ from webapp.accounts.models import User
 from webapp.errors import Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.review.decisions import DecisionChoice, decide
+from webapp.review.judges.briefs import brief_of
 from webapp.review.judges.votes import shown_decisions, start_judging, votes_on
 from webapp.review.models import QueueItem, ReviewDecision, ReviewQueue
 from webapp.review.queue_fill import fill
 from webapp.review.queue_statistics import numbers
 from webapp.review.subjects import tag_of
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Task, TaskRevision
+from webapp.scenarios.states import store_state
 
 pytestmark = pytest.mark.django_db
 EVIL = "<script>alert(1)</script>"
@@ -147,3 +149,27 @@ def test_votes_that_came_stay_where_the_endpoint_fails_for_others(monkeypatch: p
         start_judging(maker, queue, f"{endpoint_at(server.url).pk}/scripted-1")
         assert carried_out("judge_queue").state != "succeeded"
     assert ReviewDecision.objects.get(user__isnull=True).task.key == "a"  # type: ignore[union-attr]
+
+
+def test_a_judge_is_told_what_judges_a_task() -> None:
+    row = seed.task("a")
+    [maker] = seed.people("operator")
+    queue = seed.queue(maker)
+    places = [{"path": "/desk", "role": "token", "reason": "made anew", "by": "ada"}]
+    kinds: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
+        "checks": ({}, ("Check 1 (goal): The desk is tidy\nreturn True", "Check 2 (guard)")),
+        "script": (
+            {"verifier": {"source": "def verify(a): pass", "assertions": ["x", "y"]}},
+            ("def verify(a): pass", "Assertion 2 (guard): Nobody was moved"),
+        ),
+        "rubric": ({"criteria": ["It is tidy."], "verifier": None}, ("Criterion 1: It is tidy.",)),
+        "golden": (
+            {"golden": store_state({"desk": "clean"}), "verifier": {"equality": "roles", "volatile": places}},
+            ("/desk", "clean", "- /desk (token)"),
+        ),
+    }
+    for kind, (columns, told) in kinds.items():
+        TaskRevision.objects.filter(pk=row.current_id).update(verifier_kind=kind, **columns)
+        text = brief_of(queue, Task.objects.get(pk=row.pk)).object
+        assert all(words in text for words in told), (kind, text)
+        assert ("return True" in text) == (kind in ("checks", "golden")), (kind, text)

@@ -55,6 +55,7 @@ def test_the_list_shows_and_filters(client: Client, task: Task):
         "fewest": ["3", "4"],
         "most": ["3", "2"],
         "source": ["test", None],
+        "verifier": ["checks", "script"],
     }
     for name, (hit, miss) in found.items():
         assert "Count to three" in text_of(client.get(url, {name: hit})), name

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.verifiers.check_reads import CheckReads, check_reads
+from synthesis.contracts import ScriptVerifier
+from synthesis.verifiers.check_reads import CheckReads, check_reads, reads_answer
 
 
 def body(says: str, parameters: str = "initial_state, final_state, answer", before: str = "") -> str:
@@ -73,3 +74,12 @@ def test_the_answer_is_read_by_its_name_or_in_third_place() -> None:
     assert check_reads(body("return answer == ''")) == CheckReads(True, ())
     assert check_reads(body("return said == b['a']", "a, b, said")).answer
     assert not check_reads(body("return final_state['a'] == 1")).answer
+
+
+def test_an_assertion_reads_the_answer_if_its_script_does() -> None:
+    def script(text: str) -> str:
+        source = f"def verify(told, expected, initial_state, final_state):\n    return {{'done': {text}}}\n"
+        return ScriptVerifier(source=source, assertions=("done",)).checks[0].source
+
+    assert reads_answer(script("told['a'] == expected['a']"))
+    assert not reads_answer(script("final_state['a'] == initial_state['a']"))

@@ -73,7 +73,7 @@ def differences(right: GoldenVerifier, end: dict[str, Any]) -> list[tuple[str, s
     return [(change.path, change.kind) for change in found]
 
 
-TWO = {"orders": order("O-2") | order("O-3", "milk"), "next_order": 4}
+TWO: dict[str, Any] = {"orders": order("O-2") | order("O-3", "milk"), "next_order": 4}
 ALIKE = order("O-2") | order("O-3")
 PAID_BOTH = {"orders": ALIKE, "payments": payment("P-1", "O-2") | payment("P-2", "O-3")}
 TICKETS = [*START["tickets"], {"id": 3, "text": "3"}]
@@ -83,6 +83,10 @@ EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
     "other ids": (TWO, {"orders": order("O-7") | order("O-5", "milk"), "next_order": 8}),
     "the ids of the other record": (TWO, {"orders": order("O-3") | order("O-2", "milk"), "next_order": 4}),
     "another moment": (TWO, TWO | {"orders": order("O-2", at="2027-01-01T00:00:00.5") | order("O-3", "milk")}),
+    "seconds as a text": (
+        {"orders": order("O-2", at="1735722005.000004")},
+        {"orders": order("O-2", at="1835722005.01")},
+    ),
     "references renamed": (
         {"orders": order("O-2"), "payments": payment("P-1", "O-2", note="for O-2")},
         {"orders": order("O-9"), "payments": payment("P-4", "O-9", "zz", note="for O-9")},
@@ -218,7 +222,7 @@ def shuffled_world(luck: random.Random, count: int) -> tuple[dict[str, Any], dic
     others = dict(zip(names, [f"O-{number}" for number in luck.sample(range(10, 90), count)], strict=True))
     pays = [f"P-{number}" for number in range(count + 1)]
     moved = dict(zip(pays, luck.sample(pays, count + 1), strict=True))
-    items = {name: (luck.choice(["tea", "tea", "milk"]), luck.choice([None] * 4 + names)) for name in names}
+    items = {name: (luck.choice(["tea", "tea", "milk"]), luck.choice([*[None] * 4, *names])) for name in names}
     paid = {pay: luck.choice(names) for pay in pays}
     one: dict[str, Any] = {"orders": {}, "payments": {}}
     two: dict[str, Any] = {"orders": {}, "payments": {}}
@@ -273,3 +277,13 @@ def test_ids_are_matched_exactly_if_some_bijection_does() -> None:
         found = differences(golden(**{key: one[key] for key in ("orders", "payments")}), wrong)
         assert (found == []) is equal
     assert min(seen[True], seen[False]) > 0
+
+
+@pytest.mark.parametrize("more", [0, 1, 5_000], ids=["as many", "one more", "many more"])
+def test_many_records_that_are_alike_are_compared_in_bounded_time(more: int) -> None:
+    def orders(first: int, count: int) -> dict[str, Any]:
+        return {"orders": {name: one for at in range(count) for name, one in order(f"O-{first + at}").items()}}
+
+    right = golden(**orders(100, 1_000))
+    found = differences(right, state(**orders(500, 1_000 + more)))
+    assert found == ([("/orders", "added")] if more else [])

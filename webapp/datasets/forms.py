@@ -28,6 +28,7 @@ from webapp.environments.models import Environment
 from webapp.environments.queries import distinct
 from webapp.forms.rows import Options, PlainInput, offer, options
 from webapp.scenarios.models import ReviewState, Task
+from webapp.scenarios.verifiers import VERIFIER_TITLES
 from webapp.scenarios.withheld.filters import CHOICES
 from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Node
@@ -48,6 +49,7 @@ AUDITS = [
     ("stale", "stale"),
     ("none", "not audited"),
 ]
+VERIFIERS = [("", "any"), *VERIFIER_TITLES.items()]
 WITHHELD = [("", "any"), *CHOICES]
 OUTCOMES = [
     ("", "any"),
@@ -63,6 +65,7 @@ NAMES = (
     "category",
     "setting",
     "audit",
+    "verifier",
     "withheld",
     "policy",
     "attempts",
@@ -128,6 +131,7 @@ class DatasetForm(SplitForm):
     setting = forms.ChoiceField(label="Setting", choices=SETTINGS, required=False)
     audit = forms.ChoiceField(label="Audit of the task", choices=AUDITS, required=False)
     approval = forms.ChoiceField(label="Approval", choices=APPROVALS, required=False)
+    verifier = forms.ChoiceField(label="Verifier", choices=VERIFIERS, required=False)
     withheld = forms.ChoiceField(label="Tasks where", choices=WITHHELD, required=False)
     likeness_part = forms.ChoiceField(label="Of the environments", choices=PARTS, required=False)
     likeness_to = forms.CharField(label="alike to", max_length=80, required=False, widget=forms.Select)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import BeforeValidator, ConfigDict, Field
 
+from synthesis.contracts import VerifierKind
 from synthesis.stages import ActionRange
 from training.config import SettingName
 from training.dataset import ApartBy, DatasetKind, Split, SplitUnit
@@ -62,6 +63,10 @@ class SelectionIn(BodyIn):
     approval: Annotated[
         ApprovalName,
         Field(description="Review state: of a task's current revision, of a trajectory's the one it was made at."),
+    ] = ""
+    verifier: Annotated[
+        VerifierKind | Literal[""],
+        Field(description="What judges a task; of a trajectory, at the revision that it was made at."),
     ] = ""
     withheld: Annotated[
         WithheldName,

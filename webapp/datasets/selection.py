@@ -22,7 +22,7 @@ from django.db.models import (
 )
 from pydantic import Field, ValidationError, model_validator
 
-from synthesis.contracts import Frozen
+from synthesis.contracts import Frozen, VerifierKind
 from synthesis.errors import InputError
 from synthesis.formats.sft import Shape
 from synthesis.stages import ActionRange
@@ -78,7 +78,8 @@ class Likeness(Frozen):
 class DatasetSelection(Frozen):
     """A filter of tasks or trajectories. What is not named does not narrow; `category` is a label with all below it.
 
-    `withheld` is what tasks withhold from their attempts (`any`, `none`, `tool`, `parameter`).
+    `verifier` is the kind of a task's verifier, `withheld` what tasks withhold from their attempts (`any`, `none`,
+    `tool`, `parameter`).
     `approval` is the review state of the revision: of a task its current one, of a trajectory the one that it was made
     at. Of the environments that are found, `likeness` keeps half, and `environment_count` so many, drawn by
     `environment_seed`: a larger number holds all that a smaller one does (EnvScaler 5.4). `apart_from` are datasets
@@ -97,6 +98,7 @@ class DatasetSelection(Frozen):
     setting: SettingName | Literal[""] = ""
     audit: AuditName = ""
     approval: ApprovalName = ""
+    verifier: VerifierKind | Literal[""] = ""
     withheld: WithheldName = ""
     likeness: Likeness | None = None
     environment_count: Annotated[int | None, Field(ge=1, le=1_000_000)] = None
@@ -166,6 +168,8 @@ def tasks_of(choice: DatasetSelection, within: Sequence[int] | None = None) -> Q
         rows = rows.filter(environment__in=_each_of(within))
     if choice.approval:
         rows = rows.filter(review_state=choice.approval)
+    if choice.verifier:
+        rows = rows.filter(verifier_kind=choice.verifier)
     if choice.withheld:
         rows = rows.filter(withheld_filter(choice.withheld))
     if choice.source:
@@ -184,6 +188,8 @@ def trajectories_of(choice: DatasetSelection, within: Sequence[int] | None = Non
         rows = rows.filter(environment__in=_each_of(within))
     if choice.approval:
         rows = rows.filter(revision__review_state=choice.approval)
+    if choice.verifier:
+        rows = rows.filter(revision__verifier_kind=choice.verifier)
     if choice.withheld:
         rows = rows.filter(withheld_filter(choice.withheld, "task__"))
     if choice.source:

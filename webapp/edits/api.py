@@ -70,10 +70,9 @@ def change_edit(request: HttpRequest, pk: Id, wish: EditBody) -> Edit:
     state, why = body.pop("state", None), body.pop("why", None)
     if state is not None:
         check_state(state)
-    if body.get("answer_form", ()) is None:
-        del body["answer_form"]
-    if body.get("expected_answer", ()) is None:
-        del body["expected_answer"]
+    for name in ("verifier", "answer_form", "expected_answer"):
+        if body.get(name, ()) is None:
+            del body[name]
     with transaction.atomic():
         edit = _matched(request, pk)
         return services.keep_draft(person(request), pk, body, edit.serial, state=state, why=why)

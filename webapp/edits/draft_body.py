@@ -16,6 +16,7 @@ from synthesis.json_weight import is_shallow
 from synthesis.runtime.encoding import decode_state
 from synthesis.runtime.method_source import MOST_TOKENS
 from synthesis.syntax import token_count
+from webapp.edits.verifier_part import read_verifier_part
 from webapp.rest.types import MOST_LEVELS
 from webapp.scenarios.playground.argument_form import loads
 
@@ -61,6 +62,8 @@ def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
     if "criteria" in body:
         kept["criteria"] = [_criterion(text) for text in _listed(body["criteria"], "criteria")]
         kept["criteria"] = [_needed(text, LABEL_CHARS, "A criterion") for text in _listed(body["criteria"], "criteria")]
+    if "verifier" in body:
+        kept["verifier"] = read_verifier_part(body["verifier"])
     if "equality" in body:
         if body["equality"] not in get_args(Equality):
             raise InputError("An end state is compared with the golden one by `roles` or `plain`.")

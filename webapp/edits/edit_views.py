@@ -23,6 +23,7 @@ from webapp.edits.models import Edit, EditKind, EditState
 from webapp.edits.page import against, edit_context
 from webapp.edits.proposals import proposed_program
 from webapp.edits.stale_edit import stale_sides
+from webapp.edits.verifier_part import list_script_faults
 from webapp.environments.models import Tool, Version
 from webapp.error_responses import http_terms
 from webapp.errors import ChangedMeanwhile, Conflict
@@ -157,11 +158,11 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
     given, act = typed(row, request.POST), "case" if "case" in request.POST else params.text("act", 20)
     replaced = params.number("replace")
     serial = (params.number("serial") or 0) if replaced is None else replaced
-    if act == "add_check" and wants_fragment(request, "checks"):
+    if act in ("add_check", "verifier_kind") and wants_fragment(request, "checks"):
         return render(request, "edits/task/checks.html", edit_context(request.user, row, given=given))
     if act.startswith("form_") and wants_fragment(request, "answer-form"):
         return render(request, "edits/task/answer_form.html", edit_context(request.user, row, given=given))
-    if act == "add_check" or act.startswith("form_"):
+    if act in ("add_check", "verifier_kind") or act.startswith("form_"):
         return _page(request, row, given=given)
     try:
         body, state = body_of(row, given)
@@ -174,11 +175,18 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
             if wants_fragment(request, target):
                 # What others changed meanwhile is not overwritten: the form keeps the serial that it was refused for.
                 told = {"edit": row, "refused": str(error), "fragment": not isinstance(error, ChangedMeanwhile)}
+                told |= _typed_faults(given)
                 told |= {"part_alone": True, "overtaken": _is_overtaken(error), "wrong_rows": given.get("form_rows")}
                 if target == "case-results":
                     told["marks"] = _marks(request, row, None)
                 return render(request, template, told)
         return _refused(request, pk, error, given, serial)
+
+
+def _typed_faults(given: dict[str, Any]) -> dict[str, Any]:
+    """What is wrong with the script that was typed, to be shown at its fields."""
+    verifier = given.get("verifier", {})
+    return {"script_faults": list_script_faults(verifier)} if verifier.get("kind") == "script" else {}
 
 
 def _is_overtaken(error: Exception) -> bool:

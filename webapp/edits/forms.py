@@ -7,6 +7,7 @@ from typing import Any
 from django.http import QueryDict
 
 from synthesis.contracts import State
+from synthesis.contracts.verifier_kinds import SCRIPT_CHARS
 from webapp.edits.answer_forms.form_parts import drafted_form, follow_form
 from webapp.edits.answer_forms.form_rows import build_form, read_rows, rearrange_rows
 from webapp.edits.draft_body import (
@@ -22,6 +23,7 @@ from webapp.edits.draft_body import (
     read_state,
 )
 from webapp.edits.models import Edit, EditKind
+from webapp.edits.verifier_part import NEW_SCRIPT
 from webapp.query_params import Params
 from webapp.scenarios.answers.answer_form import read_form_and_expected
 
@@ -51,6 +53,8 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
         ]
     if post.get("act") == "add_check":
         kept["checks"] = [*kept.get("checks", []), NEW_CHECK]
+    if "verifier_kind" in post:
+        kept["verifier"] = _read_verifier(params, is_redrawn=post.get("act") == "verifier_kind")
     if "criteria" in post:
         lines = params.text("criteria", INSTRUCTION_CHARS).splitlines()
         kept["criteria"] = [line.strip() for line in lines if line.strip()]
@@ -65,6 +69,18 @@ def typed(edit: Edit, post: QueryDict) -> dict[str, Any]:
     return kept
 
 
+def _read_verifier(params: Params, *, is_redrawn: bool) -> dict[str, Any]:
+    """The chosen kind with the script that is typed beside it, even if checks are chosen; one that was just chosen and
+    has no text begins with an example."""
+    kind = params.text("verifier_kind", 20)
+    source = params.text("script_source", SCRIPT_CHARS + 1).replace("\r\n", "\n")
+    lines = params.text("assertions", TYPED_CHARS).splitlines()
+    names = [line.strip() for line in lines if line.strip()]
+    if is_redrawn and kind == "script" and not source.strip():
+        return {**NEW_SCRIPT, "assertions": names or NEW_SCRIPT["assertions"]}
+    return {"kind": kind, "source": source, "assertions": names}
+
+
 def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | None]:
     """(a draft's body, another initial state or None) out of what was typed. Raises InputError: which part."""
     if edit.kind == EditKind.PROGRAM:
@@ -72,6 +88,11 @@ def body_of(edit: Edit, given: dict[str, Any]) -> tuple[dict[str, Any], State | 
     body: dict[str, Any] = {
         name: given[name] for name in ("title", "instruction", "checks", "criteria", "equality") if name in given
     }
+    verifier = given.get("verifier")
+    if verifier is not None:
+        body["verifier"] = verifier if verifier["kind"] == "script" else {"kind": verifier["kind"]}
+    elif "verifier" in edit.body:  # a page without this choice leaves it as it is
+        body["verifier"] = edit.body["verifier"]
     if "form_rows" in given:
         body["answer_form"], body["expected_answer"] = build_form(given["form_rows"])
     calls, answer = read_calls(given["calls_text"]), given["answer"]

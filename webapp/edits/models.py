@@ -30,8 +30,8 @@ class Edit(models.Model):
     """A draft of a change: of a program (or one tool of it) on a version, or of a task on a revision and a reference.
 
     `body` is what was typed: `{source}` of a program, `{tool_source}` of one tool, and of a task `{title, instruction,
-    checks, criteria, reference}`, each where it changes; a changed initial state is `initial`. `digest` is the hash of
-    that and of what it stands on. `serial` grows with every write, so that no tab writes over another.
+    checks, criteria, verifier, reference}`, each where it changes; a changed initial state is `initial`. `digest` is
+    the hash of that and of what it stands on. `serial` grows with every write, so that no tab writes over another.
     """
 
     kind = models.CharField(max_length=8, choices=EditKind.choices)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from synthesis.contracts import GoldenVerifier
+from synthesis.contracts import CheckRecord, GoldenVerifier
 from synthesis.errors import FormatError, ProgramError
 from synthesis.formats.answer_form import field_checks
 from synthesis.formats.criteria import criterion_line
@@ -19,13 +19,20 @@ from webapp.edits.proposals import (
     changes_of,
     drafted_source,
     editable_source,
-    read_equality,
     reading,
     spell_criteria,
     spelled_reference,
     standing_parts,
 )
 from webapp.edits.services import FORECAST_JOB, SAVE_JOB, is_stale, may_change, newest_forecast, subject_of
+from webapp.edits.verifier_part import (
+    EDITABLE,
+    drafted_kind,
+    list_script_faults,
+    read_equality,
+    spell_drafted_texts,
+    spell_verifier,
+)
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.case_groups import cited_lines
@@ -38,10 +45,12 @@ from webapp.review.assignments import find_hold
 from webapp.review.models import Assignment
 from webapp.scenarios.answers.answer_form import read_form_and_expected, spell_form_parts
 from webapp.scenarios.golden.page import EQUALITIES
-from webapp.scenarios.models import StateBody, Task
+from webapp.scenarios.models import StateBody, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.revision_record import own_checks
+from webapp.scenarios.revision_record import RevisionChanges, own_checks
 from webapp.scenarios.states import load_state
+from webapp.scenarios.verifier_texts import pair_texts, spell_verifier_texts
+from webapp.scenarios.verifiers import VERIFIER_NAMES, VERIFIER_TITLES
 
 STATE_SHOWN = 200_000
 """Of a state as JSON that is typed in a page."""
@@ -167,10 +176,9 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "task": task,
         "revision": revision,
         **{name: body.get(name, stands[name]) for name in ("title", "instruction", "checks", "criteria")},
+        **_verifier_context(revision, body),
         "equalities": [(name, *words) for name, words in EQUALITIES.items()],
         "equality": body.get("equality", read_equality(revision)),
-        "is_golden": revision.verifier_kind == "golden",
-        "is_rubric": revision.verifier_kind == "rubric",
         "form_rows": rows if len(rows) <= MOST_ROWS else None,
         "form_types": list(TYPE_WORDS.items()),
         "form_checks": _form_checks(edit, body),
@@ -181,6 +189,29 @@ def task_context(edit: Edit, given: dict[str, Any] | None) -> dict[str, Any]:
         "problems": reading(edit),
         "parts": task_parts(edit, task),
         "others": others_of(edit),
+    }
+
+
+def _drafted_checks(edit: Edit, revision: TaskRevision, changes: RevisionChanges) -> tuple[CheckRecord, ...]:
+    """The checks that people wrote of a draft that changes them, or what judges."""
+    if drafted_kind(edit.body, revision) != "checks":
+        return ()
+    return changes.checks if changes.checks is not None else own_checks(revision)
+
+
+def _verifier_context(revision: TaskRevision, body: dict[str, Any]) -> dict[str, Any]:
+    """The verifier as the draft has it: its kind, the kinds to choose from, and what is wrong with a script."""
+    standing = spell_verifier(revision)
+    verifier = body.get("verifier", standing)
+    if "source" not in verifier and standing["kind"] == "script":  # to be chosen again
+        verifier = {**standing, **verifier}
+    is_editable = revision.verifier_kind in EDITABLE and "revision" not in verifier
+    return {
+        "verifier": verifier,
+        "verifier_name": VERIFIER_NAMES.get(verifier["kind"], ""),
+        "assertions_text": "\n".join(verifier.get("assertions", ())),
+        "verifier_choices": [(kind, VERIFIER_TITLES[kind]) for kind in EDITABLE] if is_editable else [],
+        "script_faults": list_script_faults(verifier) if verifier["kind"] == "script" and is_editable else {},
     }
 
 
@@ -205,16 +236,19 @@ def task_parts(edit: Edit, task: Task) -> list[DiffPart]:
     made = form if changes.answer_form is None else changes.answer_form
     values = expected if changes.expected_answer is None else changes.expected_answer
     parts += [part(*texts, budget) for texts in spell_form_parts((form, expected), (made, values))]
-    if changes.checks is not None:
+    if isinstance(changes.verifier, GoldenVerifier) and "verifier" not in edit.body:
+        old, new = (EQUALITIES[name][0] for name in (read_equality(revision), changes.verifier.equality))
+        parts.append(part("Golden state", old, new, budget))
+    elif changes.verifier is not None:
+        texts = spell_verifier_texts(revision), spell_drafted_texts(edit.body["verifier"], changes.verifier)
+        parts += [part(*three, budget) for three in pair_texts(*texts)]
+    if changes.checks is not None or changes.verifier is not None:
         now = [(row.label, row.source) for row in own_checks(revision)]
-        then = [(check.label, check.source) for check in changes.checks]
+        then = [(check.label, check.source) for check in _drafted_checks(edit, revision, changes)]
         for number in range(max(len(now), len(then))):
             old, new = (_check(side[number]) if number < len(side) else "" for side in (now, then))
             if old != new:
                 parts.append(part(f"Check {number + 1}", old, new, budget))
-    if isinstance(changes.verifier, GoldenVerifier):
-        words = EQUALITIES[read_equality(revision)][0], EQUALITIES[changes.verifier.equality][0]
-        parts.append(part("Golden state", *words, budget))
     if changes.criteria is not None:
         stands = spell_criteria(revision)
         parts.append(part("Criteria", "\n".join(stands), "\n".join(map(criterion_line, changes.criteria)), budget))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,15 @@ from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
 from webapp.edits.answer_forms.form_parts import drafted_form
 from webapp.edits.models import Edit, EditKind
+from webapp.edits.verifier_part import (
+    drafted_kind,
+    drafted_verifier,
+    find_kind_problem,
+    list_script_faults,
+    read_equality,
+    require_sound_script,
+    spell_verifier,
+)
 from webapp.environments.models import Version
 from webapp.environments.services import record_of
 from webapp.scenarios.answers.answer_form import read_form_and_expected
@@ -32,7 +41,7 @@ from webapp.scenarios.references import (
 )
 from webapp.scenarios.revision_record import RevisionChanges, own_checks, task_record
 from webapp.scenarios.states import load_state
-from webapp.scenarios.verifiers import read_criteria, read_verifier
+from webapp.scenarios.verifiers import read_criteria
 
 PROGRAM_FIELD = "env_class_code"
 KEPT_REFERENCE = (
@@ -163,6 +172,7 @@ def _changed_task(edit: Edit, base: ProposedTask) -> ProposedTask:
     new_reference = "reference" in body and reference != base.reference
     new_frame = base.frame is not None and reference is not None and (new_state or new_reference)
     record = task_record(base.revision, base.frame, changes_of(edit, base.revision, new_state))
+    require_sound_script(record.verifier)
     is_golden = isinstance(record.verifier, GoldenVerifier)
     new_golden = is_golden and (new_state or new_reference or "equality" in body)
     require_fields(record.verifier.criteria, record.answer_form, record.expected_answer, "The task")
@@ -185,7 +195,7 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
     if instruction is not None and instruction == revision.instruction:
         instruction = None
     checks = None
-    if "checks" in body:
+    if "checks" in body and drafted_kind(body, revision) == "checks":
         drafted = without_field_checks(
             [CheckRecord(label=one["label"], source=one["source"]) for one in body["checks"]], form_now, expected_now
         )
@@ -199,25 +209,11 @@ def changes_of(edit: Edit, revision: TaskRevision, new_state: bool) -> RevisionC
         instruction=instruction,
         checks=checks,
         criteria=criteria,
-        verifier=_drafted_golden(body, revision),
+        verifier=drafted_verifier(body, revision),
         answer_form=form if form != form_now else None,
         expected_answer=expected if expected != expected_now else None,
         state_changes=new_state,
     )
-
-
-def _drafted_golden(body: Mapping[str, Any], revision: TaskRevision) -> GoldenVerifier | None:
-    """The golden state of a revision, compared as the draft says; None if the draft leaves that as it is."""
-    equality = body.get("equality")
-    if equality is None or equality == read_equality(revision):
-        return None
-    verifier = read_verifier(revision)
-    return verifier.model_copy(update={"equality": equality}) if isinstance(verifier, GoldenVerifier) else None
-
-
-def read_equality(revision: TaskRevision) -> str:
-    """How ends are compared with the revision's golden state; empty if none judges it."""
-    return str((revision.verifier or {}).get("equality", "")) if revision.verifier_kind == "golden" else ""
 
 
 def standing_parts(edit: Edit) -> dict[str, Any]:
@@ -225,16 +221,20 @@ def standing_parts(edit: Edit) -> dict[str, Any]:
     revision, task = edit.revision, edit.task
     if revision is None or task is None:
         return {}
+    stands = {"title": edit.base_title or task.title, "reference": spelled_reference(edit.reference)}
+    return {**stands, **spell_parts(revision), "verifier": spell_verifier(revision)}
+
+
+def spell_parts(revision: TaskRevision) -> dict[str, Any]:
+    """What a revision asks and the parts of what judges it, as a draft's body spells them."""
     form, expected = read_form_and_expected(revision)
     return {
-        "title": edit.base_title or task.title,
         "instruction": revision.instruction,
         "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
         "criteria": spell_criteria(revision),
         **({"equality": equality} if (equality := read_equality(revision)) else {}),
         "answer_form": form_record(form, {}).get("answer_form", []),
         "expected_answer": expected,
-        "reference": spelled_reference(edit.reference),
     }
 
 
@@ -320,12 +320,14 @@ def only_drops_reference(edit: Edit) -> bool:
 
 def find_form_problem(edit: Edit) -> str:
     """Return why a task cannot be judged by the checks and the answer form that a draft makes; empty if it can."""
-    if edit.revision is None or edit.revision.verifier_kind == "rubric":
+    if edit.revision is None:
         return ""
-    is_golden = edit.revision.verifier_kind == "golden"
-    if is_golden and edit.body.get("checks"):
+    kind, problem = drafted_kind(edit.body, edit.revision), find_kind_problem(edit.body, edit.revision)
+    if problem or kind == "rubric":
+        return problem
+    if kind == "golden" and edit.body.get("checks"):
         return "A golden state judges this task, and no checks beside it. Leave the checks out."
-    if not is_golden and edit.body.get("equality"):
+    if kind != "golden" and edit.body.get("equality"):
         return "No golden state judges this task, so there is no equality to choose."
     form, expected = read_form_and_expected(edit.revision)
     try:
@@ -333,7 +335,8 @@ def find_form_problem(edit: Edit) -> str:
     except FormatError as error:
         return f"The expected values do not fit the answer form: {error}."
     own = edit.body["checks"] if "checks" in edit.body else own_checks(edit.revision)
-    if not is_golden and not own and not expected and {"checks", "answer_form", "expected_answer"} & edit.body.keys():
+    judging = {"checks", "verifier", "answer_form", "expected_answer"} & edit.body.keys()
+    if kind == "checks" and not own and not expected and judging:
         return "Nothing judges the task: write a check, or the expected value of a field of the answer form."
     told = drafted_reference(edit) if "reference" in edit.body else None
     if form and told is not None and told.answer:
@@ -346,7 +349,7 @@ def find_form_problem(edit: Edit) -> str:
 
 def _find_gone_helpers(edit: Edit) -> str:
     """Return why the checks of a draft cannot be run; empty if they can."""
-    if edit.revision is None:
+    if edit.revision is None or drafted_kind(edit.body, edit.revision) != "checks":
         return ""
     own = edit.body["checks"] if "checks" in edit.body else standing_parts(edit)["checks"]
     for number, check in enumerate(own, 1):
@@ -365,7 +368,9 @@ def reading(edit: Edit) -> tuple[str, ...]:
         problem = find_form_problem(edit) or _find_gone_helpers(edit)
         if problem:
             return (problem,)
-        return ((KEPT_REFERENCE,) if only_drops_reference(edit) else ()) + _read_rubric_faults(edit)
+        faults = list_script_faults(edit.body["verifier"]) if "source" in edit.body.get("verifier", ()) else {}
+        dropped = (KEPT_REFERENCE,) if only_drops_reference(edit) else ()
+        return (*dropped, *faults.values(), *_read_rubric_faults(edit))
     try:
         return proposed_program(edit).fatal
     except ProgramError as error:

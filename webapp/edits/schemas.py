@@ -9,6 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field
 
 from synthesis.contracts import AnswerType, Equality
+from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS, SCRIPT_CHARS
 from synthesis.formats.answer_form import MOST_FIELDS
 from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
 from webapp.edits.services import WHY_CHARS
@@ -95,6 +96,21 @@ class EditReference(BodyIn):
     ] = ""
 
 
+class EditScript(BodyIn):
+    """A verification script: `verify(answer, expected, initial_state, final_state)` returns a dict of its assertions,
+    each true or false. The reward is 1 if all of them hold."""
+
+    kind: Literal["script"]
+    source: Annotated[Text, Field(max_length=SCRIPT_CHARS)]
+    assertions: Annotated[list[ShortText], Field(min_length=1, max_length=MOST_ASSERTIONS)]
+
+
+class EditChecks(BodyIn):
+    """The checks that stand in `checks`, scored by goals."""
+
+    kind: Literal["checks"]
+
+
 class EditBody(BodyIn):
     """The parts that are changed; what is left out stays as it is. `state` is an encoded initial state."""
 
@@ -113,6 +129,10 @@ class EditBody(BodyIn):
             max_length=MOST_CHECKS,
             description="A line each: a fact for the judge, or what code decides, as `tolerance total: It is right.`",
         ),
+    ] = None
+    verifier: Annotated[
+        EditChecks | EditScript | None,
+        Field(discriminator="kind", description="Of a task that checks or a script judge: one of the two."),
     ] = None
     equality: Annotated[
         Equality | None,

@@ -8,7 +8,6 @@ from django.db import transaction
 
 from synthesis.contracts import State
 from synthesis.errors import InputError, ProgramError
-from synthesis.formats.answer_form import form_record
 from synthesis.formats.values import clean
 from webapp.accounts.services import audit
 from webapp.content_store import content_hash
@@ -23,9 +22,10 @@ from webapp.edits.proposals import (
     find_form_problem,
     merged_checks,
     own_parts,
-    spell_criteria,
+    spell_parts,
     standing_parts,
 )
+from webapp.edits.verifier_part import spell_restored
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
 from webapp.environments.models import Tool, Version
@@ -33,10 +33,8 @@ from webapp.errors import ChangedMeanwhile, Conflict, NotFound
 from webapp.jobs.models import Job
 from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
-from webapp.scenarios.answers.answer_form import read_form_and_expected
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.revision_record import own_checks
 from webapp.scenarios.states import store_state
 
 FORECAST_JOB = "forecast_edit"
@@ -158,15 +156,9 @@ def start_task_restore(user: Any, revision: TaskRevision) -> Edit:
     if task.current is None or task.current_id == revision.pk:
         raise Conflict("This is the task's current revision.")
     known, then = reference_of(task.current), reference_of(revision)
-    form, expected = read_form_and_expected(revision)
-    body: dict[str, Any] = {
-        "title": task.title, "instruction": revision.instruction,
-        "checks": [{"label": check.label, "source": check.source} for check in own_checks(revision)],
-        "answer_form": form_record(form, {}).get("answer_form", []), "expected_answer": expected,
-    }  # fmt: skip
-    if revision.verifier_kind == "rubric":
-        del body["checks"]
-        body["criteria"] = spell_criteria(revision)
+    body = {"title": task.title, **spell_parts(revision), "verifier": spell_restored(revision, task.current)}
+    if "revision" in body["verifier"]:  # it comes whole, its golden state too
+        body.pop("equality", None)
     if then is not None:
         body["reference"] = {"calls": then.calls, "answer": then.answer}
     other = revision.scenario.initial_id != task.current.scenario.initial_id

@@ -11,7 +11,7 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.answers.answer_form import tell_origins
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.verifiers import read_criteria
+from webapp.scenarios.verifiers import VERIFIER_TITLES, read_criteria
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12
@@ -21,7 +21,7 @@ MARKS = ("goal", "guard", "broken")
 
 def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> dict[str, Any]:
     """What the table's templates need."""
-    params = Params(request.GET)
+    params, is_script = Params(request.GET), revision.verifier_kind == "script"
     mark, after = params.choice("mark", MARKS), params.number("from")
     start = -1 if after is None else after
     opened = params.flag("sources")
@@ -41,12 +41,16 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
     return {
         "checks": checks,
         "criteria": read_criteria(revision.criteria),
+        "judged_by": VERIFIER_TITLES.get(revision.verifier_kind, revision.verifier_kind),
+        "script": (revision.verifier or {}).get("source", "") if is_script else "",
+        "row_word": "assertion" if is_script else "check",
         "checks_whole": len(checks) == total,
         "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
         "mark": mark,
         "total": total,
         "inline": inline,
-        "foldable": total > OPEN_AT_ONCE,
+        "boxed": total > OPEN_AT_ONCE,
+        "foldable": total > OPEN_AT_ONCE and not is_script,
         "opened": opened,
         "next_check": checks[-1].position if more else None,
         "later": start >= 0,

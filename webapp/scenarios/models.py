@@ -93,6 +93,7 @@ class Task(models.Model):
     review_state = models.CharField(max_length=20, choices=ReviewState.choices, default=ReviewState.DRAFT)
     superseded = models.BooleanField(default=False, db_default=False)
     """Whether its current revision cannot be attempted any more; the revision says why."""
+    verifier_kind = models.CharField(max_length=16, default="checks", db_default="checks")
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -108,6 +109,9 @@ class Task(models.Model):
             models.Index(fields=["review_state", "id"], name="task_review_state"),
             models.Index(fields=["id"], name="task_withheld", condition=~models.Q(withheld="")),
             models.Index(fields=["id"], name="task_superseded", condition=models.Q(superseded=True)),
+            models.Index(
+                fields=["verifier_kind", "id"], name="task_verifier", condition=~models.Q(verifier_kind="checks")
+            ),
             GinIndex(OpClass(Upper("words"), name="gin_trgm_ops"), name="task_search"),
             models.Index(Upper("title"), name="task_title"),
         ]

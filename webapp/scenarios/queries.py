@@ -31,12 +31,13 @@ from webapp.scenarios.answers.answer_form import (
 )
 from webapp.scenarios.models import SUPERSEDED, AuditFault, Check, Scenario, Task, TaskFinding, TaskRevision
 from webapp.scenarios.references import frame_of_revision, withheld_of
+from webapp.scenarios.verifier_texts import pair_texts, spell_verifier_texts
 from webapp.scenarios.withheld.filters import withheld_filter
 
 LIST_FIELDS = (
     "title", "key", "source", "check_count", "finding_count", "trajectory_count", "do_nothing", "created_at",
-    "audit_state", "review_state", "superseded", "audit__unseen", "withheld", "parent_id", "environment__name",
-    "environment__category",
+    "audit_state", "review_state", "superseded", "verifier_kind", "audit__unseen", "withheld", "parent_id",
+    "environment__name", "environment__category",
 )  # fmt: skip
 CHANGES_SHOWN = 200
 MADE_HERE = ("synthesis", "scripted")
@@ -83,6 +84,7 @@ def tasks(wanted: dict[str, Any]) -> QuerySet[Task]:
     for name, lookup in {
         "category": "environment__category",
         "source": "source",
+        "verifier": "verifier_kind",
         "low": "do_nothing__gte",
         "high": "do_nothing__lte",
         "fewest": "check_count__gte",
@@ -208,6 +210,10 @@ def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int
     if rule == "goals":
         words = "Only goals are paid, so an agent that does nothing gets nothing, which is right."
         return 0, goals, words if goals else "No check is false at the start, so there is nothing to reach."
+    if rule in ("all", "golden"):
+        if guards == total:
+            return guards, total, "All of it holds at the start: an agent that does nothing gets the full reward."
+        return guards, total, "All of it must hold, so an agent that does nothing gets nothing, which is right."
     if guards == 0:
         return 0, total, "No check is true at the start: an agent that does nothing gets nothing, which is right."
     if guards == total:
@@ -251,12 +257,12 @@ def _cut(value: Any, most: int = 2_000) -> str:
 
 
 def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str, list[tuple[str, str]]]]:
-    """(heading, (kind, text) of its lines) of what differs: instruction, answer form, rule, checks."""
+    """(heading, (kind, text) of its lines) of what differs: instruction, answer form, verifier."""
     budget = DiffBudget()
     parts = [
         ("Instruction", revision.instruction, other.instruction),
         *spell_form_parts(read_form_and_expected(revision), read_form_and_expected(other)),
-        ("Score rule", revision.score_rule, other.score_rule),
+        *pair_texts(spell_verifier_texts(revision), spell_verifier_texts(other)),
         ("Frame", _frame(revision), _frame(other)),
         ("Withheld", _withheld(revision), _withheld(other)),
     ]
@@ -268,9 +274,12 @@ def revision_diff(revision: TaskRevision, other: TaskRevision) -> list[tuple[str
 
 
 def _own_checks(revision: TaskRevision) -> list[Check]:
-    """The checks that are not made from the answer form."""
+    """The checks that people wrote: not those made from the answer form, a script or a golden state."""
+    if revision.verifier_kind == "script":
+        return []
     made = find_made_checks(revision)
-    return [row for row in revision.checks.order_by("position") if made.get(row.source) != "form"]
+    rows = revision.checks.exclude(source="").order_by("position")
+    return [row for row in rows if made.get(row.source) != "form"]
 
 
 def _frame(revision: TaskRevision) -> str:
@@ -305,7 +314,7 @@ def scenarios_of(environment: Environment, most: int = 100) -> list[tuple[Scenar
     )
     fields = (
         "title", "scenario_id", "check_count", "finding_count", "trajectory_count", "do_nothing", "audit_state",
-        "audit__unseen",
+        "audit__unseen", "verifier_kind",
     )  # fmt: skip
     by_scenario: dict[int, list[Task]] = {}
     tasks = Task.objects.filter(scenario__in=[row.pk for row in rows]).select_related("audit").only(*fields)

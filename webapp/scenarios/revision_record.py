@@ -60,10 +60,7 @@ _SPELLED = ("frame", "answer_form", "expected_answer", "verifier")
 
 def task_record(revision: TaskRevision, frame: Frame | None, changes: RevisionChanges = UNCHANGED) -> TaskRecord:
     """The revision as a record, with a frame and with changes. Its initial state is not in it."""
-    stored = revision.checks.exclude(source="").order_by("position").values_list("label", "source")
-    checks = changes.checks
-    if checks is None:
-        checks = tuple(CheckRecord(label=label, source=source) for label, source in stored)
+    checks = changes.checks if changes.checks is not None else _stored_checks(revision)
     form, expected = old_form, old_expected = read_form_and_expected(revision)
     if changes.judges_otherwise:
         form = changes.answer_form if changes.answer_form is not None else form
@@ -106,9 +103,15 @@ def _changed_verifier(
 
 def own_checks(revision: TaskRevision) -> tuple[CheckRecord, ...]:
     """Return the checks of a revision that people write: those of its answer form follow from it."""
+    return without_field_checks(_stored_checks(revision), *read_form_and_expected(revision))
+
+
+def _stored_checks(revision: TaskRevision) -> tuple[CheckRecord, ...]:
+    """The checks of a revision; none of a script, whose assertions follow from it."""
+    if revision.verifier_kind == "script":
+        return ()
     rows = revision.checks.exclude(source="").order_by("position").values_list("label", "source")
-    found = tuple(CheckRecord(label=label, source=source) for label, source in rows)
-    return without_field_checks(found, *read_form_and_expected(revision))
+    return tuple(CheckRecord(label=label, source=source) for label, source in rows)
 
 
 def same_record(revision: TaskRevision) -> TaskRecord:

@@ -8,11 +8,13 @@ from typing import Annotated, Any, Literal
 from ninja import Schema
 from pydantic import ConfigDict, Field
 
+from synthesis.contracts import VerifierKind
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, Id, Json, ShortText
 from webapp.scenarios.answers.answer_form import read_answer_form, read_form_and_expected
 from webapp.scenarios.models import TaskRevision
 from webapp.scenarios.queries import DifficultyName
+from webapp.scenarios.verifier_schemas import FrameOut, VerifierOut, spell_verifier
 from webapp.scenarios.withheld.filters import WithheldName
 
 Share = Annotated[float, Field(ge=0, le=1)]
@@ -62,6 +64,7 @@ class TaskFilterQuery(BodyIn):
             description="What people decided on the current revision; `superseded`: it cannot be attempted any more."
         ),
     ] = ""
+    verifier: Annotated[Literal["", VerifierKind], Field(description="What judges: a kind of verifier.")] = ""
     withheld: Annotated[
         WithheldName,
         Field(description="Variants that withhold `any`thing, a `tool`, a `parameter`; `none`: the others."),
@@ -117,6 +120,7 @@ class TaskLine(Schema):
     ]
     review_state: Annotated[str, Field(description="draft, in_review, changes_requested, approved, rejected.")]
     superseded: Annotated[bool, Field(description="Whether its current revision cannot be attempted any more.")]
+    verifier_kind: Annotated[str, Field(description="checks, golden, rubric or script.")]
     withheld: Annotated[
         str,
         Field(description="Of a variant the tool that it withholds, or tool(parameter): the right thing is to say so."),
@@ -126,7 +130,8 @@ class TaskLine(Schema):
 
 
 class CheckOut(Schema):
-    """`mark` is what the check gives on the initial state: a `goal` is false there, a `guard` true."""
+    """`mark` is what the check gives on the initial state: a `goal` is false there, a `guard` true. Of a script each
+    assertion is one; that the end equals a golden state is the first one, without a source."""
 
     id: int
     position: int
@@ -151,32 +156,11 @@ class RevisionLine(Schema):
     scenario_id: int
     number: int
     content_hash: str
+    verifier_kind: Annotated[str, Field(description="checks, golden, rubric or script.")]
     score_rule: str
     verifier_hash: str
     do_nothing: float | None
     created_at: datetime
-
-
-class AllowanceOut(Schema):
-    """`*` in a path is any one key; `/+` at its end are records added, `/-` removed, `most` of them (null: any
-    number). A field may become one of `values`, or a number from `minimum` to `maximum`; records are among `records`
-    (id, content). Without all of these anything is right."""
-
-    path: str
-    most: int | None = None
-    values: list[Json] = []
-    minimum: float | None = None
-    maximum: float | None = None
-    records: list[tuple[str, Json]] = []
-    source: Literal["reference", "author", "run", "person"] = "reference"
-    reason: str = ""
-    by: str = ""
-
-
-class FrameOut(Schema):
-    """What a right way may change; any other change makes the reward 0."""
-
-    allowances: list[AllowanceOut] = []
 
 
 class AnswerFieldOut(Schema):
@@ -208,15 +192,23 @@ class RevisionOut(RevisionLine):
         dict[str, Json],
         Field(description="The expected value of each field that is compared; a check reads the others."),
     ]
+    verifier: Annotated[VerifierOut, Field(description="What judges, whole, but for the golden state's content.")]
     frame: Annotated[FrameOut | None, Field(description="null: whatever no check looks at may change.")]
     withheld: Annotated[WithheldOut | None, Field(description="null: all tools are offered.")]
     superseded: Annotated[str, Field(description="Why it cannot be attempted any more; empty for one that counts.")]
-    checks: list[CheckOut]
+    checks: Annotated[
+        list[CheckOut],
+        Field(description="What scores list verdicts on, in this order, of every kind of verifier but a rubric."),
+    ]
     findings: list[TaskFindingOut]
 
     @staticmethod
     def resolve_answer_form(row: TaskRevision) -> list[AnswerFieldOut]:
         return [AnswerFieldOut(**field.model_dump()) for field in read_answer_form(row)]
+
+    @staticmethod
+    def resolve_verifier(row: TaskRevision) -> VerifierOut:
+        return spell_verifier(row)
 
     @staticmethod
     def resolve_expected_answer(row: TaskRevision) -> dict[str, Any]:

@@ -285,6 +285,7 @@ def _make_current(
     if chosen_by is not None:
         task.current_by = chosen_by
     task.review_state, task.superseded = revision.review_state, bool(revision.superseded)
+    task.verifier_kind = revision.verifier_kind
     task.scenario = scenario
     task.title = (record.title or record.key)[:300]
     task.words = "\n".join((task.title, task.key, revision.instruction[:SEARCHED]))

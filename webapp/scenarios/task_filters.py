@@ -14,6 +14,7 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.audits.page import FAULTS
 from webapp.scenarios.models import SUPERSEDED, AuditState, ReviewState
+from webapp.scenarios.verifiers import VERIFIER_TITLES
 from webapp.scenarios.withheld.filters import CHOICES
 
 TASKS = RowList(
@@ -56,6 +57,7 @@ _WHY = {
     "fewest": COUNT,
     "most": COUNT,
     "difficulty": "write untried, never, always, or a number of tenths from 0 to 9",
+    "verifier": "there is no such kind of verifier",
     "withheld": "write any, none, tool or parameter",
     "source": "nothing came from such a source",
     "sort": "there is no such order",
@@ -87,6 +89,7 @@ class TaskFilters:
             "audit": choice("audit", "Audit"),
             "fault": choice("fault", "Audit found", "Anything"),
             "review": choice("review", "Review"),
+            "verifier": choice("verifier", "Verifier"),
             "withheld": choice("withheld", "Withheld"),
             "difficulty": choice("difficulty", "Solved by"),
             "idle": filter_bar.span("Doing nothing scores", "low", "high", ("0", "1"), max=1, step="any"),
@@ -107,7 +110,7 @@ def read_filters(query: QueryDict) -> TaskFilters:
         "environment": params.search_text("environment"),
         **{
             name: params.choice(name, dict(choices[name]))
-            for name in ("category", "finding", "audit", "fault", "review", "withheld", "difficulty")
+            for name in ("category", "finding", "audit", "fault", "review", "verifier", "withheld", "difficulty")
         },
         **{name: params.decimal(name, 0, 1) for name in ("low", "high")},
         **{name: params.number(name, high=MOST_CHECKS) for name in ("fewest", "most")},
@@ -129,6 +132,7 @@ def _choices() -> dict[str, list[tuple[str, str]]]:
         "audit": [*((name, name) for name in AuditState.values), ("none", "not audited")],
         "fault": list(FAULTS.items()),
         "review": [*((name, str(words)) for name, words in ReviewState.choices), (SUPERSEDED, SUPERSEDED)],
+        "verifier": list(VERIFIER_TITLES.items()),
         "withheld": CHOICES,
         "difficulty": queries.DIFFICULTIES,
         "source": [(name, name) for name in queries.sources()],

@@ -35,6 +35,7 @@ from webapp.scenarios.references import reference_of
 from webapp.scenarios.schemas import TaskQuery
 from webapp.scenarios.state_views import state_response
 from webapp.scenarios.task_filters import TASKS, read_filters
+from webapp.scenarios.verifiers import read_shown_source
 from webapp.scenarios.withheld.page import withheld_context
 
 FINDINGS_SHOWN = 1_000
@@ -120,6 +121,7 @@ def check(request: HttpRequest, pk: int) -> HttpResponse:
     """One check's source: a fragment in the table, a page of its own without JavaScript."""
     row = get_object_or_404(Check.objects.select_related("revision__task").defer("revision__record"), pk=pk)
     template = "scenarios/check_source.html" if wants_fragment(request) else "scenarios/check.html"
+    row.source = read_shown_source(row)
     return render(request, template, {"check": row})
 
 

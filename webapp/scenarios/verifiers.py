@@ -17,7 +17,7 @@ from synthesis.contracts import (
 )
 from synthesis.formats.criteria import asks_judge, criterion_line
 from webapp.scenarios.answers.answer_form import read_form_and_expected
-from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.models import Check, TaskRevision
 from webapp.scenarios.states import load_state
 
 VERIFIER_NAMES = {
@@ -27,6 +27,13 @@ VERIFIER_NAMES = {
     "script": "a verification script",
 }
 """What people call each kind of verifier."""
+VERIFIER_TITLES = {
+    "checks": "Checks",
+    "golden": "Golden state",
+    "rubric": "Rubric",
+    "script": "Verification script",
+}
+"""The same where it stands alone: in filters, facts and pictures."""
 FRAMED = ("checks", "script")
 """The kinds of verifiers that a frame may stand beside."""
 
@@ -48,6 +55,12 @@ def read_verifier(revision: TaskRevision) -> Verifier:
     marks: tuple[Any, ...] = tuple(mark for _, _, mark in rows if mark)
     known = marks if marks and len(marks) == len(checks) else None
     return ChecksVerifier(checks=checks, marks=known, rule=rule, frame=frame)
+
+
+def read_shown_source(check: Check) -> str:
+    """Return the source that people are shown of a check: of an assertion the whole script, not what is made of it."""
+    revision = check.revision
+    return str((revision.verifier or {}).get("source", "")) if revision.verifier_kind == "script" else check.source
 
 
 def read_criteria(stored: Iterable[Any]) -> tuple[Criterion, ...]:

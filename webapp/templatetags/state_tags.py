@@ -13,6 +13,12 @@ TAGS: dict[str, dict[str, tuple[str, str, str]]] = {
         "cancelled": ("⊘", "cancelled", ""),
         "": ("○", "not scored", ""),
     },
+    "verifier": {
+        "checks": ("☑", "checks", ""),
+        "golden": ("◆", "golden state", ""),
+        "rubric": ("☰", "rubric", ""),
+        "script": ("§", "script", ""),
+    },
     "severity": {
         "fatal": ("✕", "fatal", "bad"),
         "warning": ("▲", "warning", "warn"),

@@ -17,6 +17,7 @@ from synthesis.verifiers.frames.pinned_values import (
     Record,
     Rule,
     fits,
+    is_choice,
     is_chosen,
     known_texts,
     name_records,
@@ -110,6 +111,23 @@ class FramedEnd:
         return self.covers(change.keys) or (
             end is not None and any(item.is_free for item in self.at(f"{path_of(change.keys)}/{end}"))
         )
+
+    def is_excused(self, change: StateChange) -> bool:
+        """Whether an audit takes whatever stands in a free place for right.
+
+        What executing showed to be volatile is excused. Somebody's declaration without values excuses new records,
+        and in the one field that it names what no choice is. Whoever leaves a choice open names its values.
+        """
+        if not self.is_free(change):
+            return False
+        prefixes = [path_of(change.keys[:length]) for length in range(1, len(change.keys) + 1)]
+        places = [*prefixes, f"{prefixes[-1]}/{ENDS[change.kind]}"] if change.kind in ENDS else prefixes
+        free = [item for place in places for item in self.at(place) if item.is_free]
+        if any(item.source == "reference" or item.path.endswith(("/+", "/-", "/#")) for item in free):
+            return True
+        given = [change.new] if change.kind == "changed" else [value for _, value in change.items]
+        named = any(item.path == prefixes[-1] for item in free)
+        return named and not any(is_choice(value, known_texts(self.start)) for value in given)
 
     def is_declared(self, change: StateChange) -> bool:
         """Whether somebody else than the reference declares what stands there now as right."""

@@ -31,6 +31,7 @@ SHORTEST_ID = 3
 CHOSEN = '"~chosen"'
 OWN_ID = "~own"
 _WORD = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
+_CHOICE = re.compile(r"[a-z]+(?:_[a-z]+)*|\d{4}-\d\d-\d\d|\d\d:\d\d")
 _NUMBER = re.compile(r"\d{1,18}")
 Record = tuple[str, str, Any]
 """(path of the collection, key, content) of an added record."""
@@ -161,6 +162,14 @@ def is_chosen(rule: Allowance, value: Any) -> bool:
             return True
     text = value_text(value, NO_NAMES) if rule.values else ""
     return any(text == value_text(other, NO_NAMES) for other in rule.values)
+
+
+def is_choice(value: Any, known_texts: Container[str]) -> bool:
+    """Whether a value is one that somebody chose, and no wording, id or moment that a program gives: a truth value, a
+    number, a date or time of day, a word as programs write it, or a text that stands in the state before."""
+    if isinstance(value, str):
+        return value in known_texts or _CHOICE.fullmatch(value) is not None
+    return value is None or isinstance(value, bool | int | float)
 
 
 def rules_below(allowances: Iterable[tuple[Sequence[str], Allowance]], parts: Sequence[str]) -> list[Rule]:

@@ -85,7 +85,7 @@ def _executed(sandbox: Sandbox, subject: Subject) -> tuple[State, ReferenceRuns]
     start = run_calls(sandbox, subject, ()).state
     if start is None:
         raise InputError("The program ended before any call, so there is no golden state.")
-    runs = run_reference(sandbox, subject, start, subject.reference.calls)
+    runs = run_reference(sandbox, subject, start, subject.reference.calls, follow_ids=True)
     for name, run in runs.named():
         if run.state is None:
             raise InputError(f"There is no golden state: the episode of {name} was lost: {run.lost}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,8 +22,9 @@ from synthesis.verifiers.golden.normal_form import TOKEN, NewId, NormalState, re
 from synthesis.verifiers.state_changes import mapping_of, path_of, state_changes
 
 MOST_ROUNDS = 12
-MOST_ALIKE = 60
-"""So many pairs of records that are alike are matched one at a time, the rest in their order."""
+MOST_LOOKED_AT = 20_000
+"""So often records are looked at until those that are still alike are matched in their order. Where a run added another
+number of them, so that it is wrong anyway, they are at once."""
 SELF = f"{TOKEN}self"
 _WORD = re.compile(r"[A-Za-z0-9]+(?:[-_][A-Za-z0-9]+)*")
 Colors = Mapping[str, str]
@@ -93,36 +95,34 @@ def match_ids(start: State, golden: NormalState, end: NormalState) -> dict[str, 
     if not golden.ids or not end.ids:
         return {}
     right, own = _Side(start, golden), _Side(start, end)
-    matched = _match_equal(right, own)
+    uneven = Counter(new.place for new in golden.ids) != Counter(new.place for new in end.ids)
+    matched = _match_equal(right, own, 0 if uneven else MOST_LOOKED_AT)
     return matched | _match_similar(right, own, matched)
 
 
-def _match_equal(right: _Side, own: _Side) -> dict[str, str]:
-    colors = right.first_colors(), own.first_colors()
-    for turn in range(MOST_ALIKE + 1):
-        theirs_by_id, mine_by_id = _stable(right, own, *colors)
-        colors = theirs_by_id, mine_by_id
-        groups = [(theirs, mine) for theirs, mine in _groups(*colors) if theirs and mine]
-        alike = next(((theirs, mine) for theirs, mine in groups if len(theirs) > 1 or len(mine) > 1), None)
-        if alike is None or turn == MOST_ALIKE:
-            break
-        (first, *_), (other, *_) = alike
-        colors[0][first] = colors[1][other] = f"{TOKEN}pair{turn}"
-    return {mine: theirs for group in groups for theirs, mine in zip(*group, strict=False)}
+def _match_equal(right: _Side, own: _Side, left: int) -> dict[str, str]:
+    theirs, mine = right.first_colors(), own.first_colors()
+    while True:
+        for _ in range(MOST_ROUNDS):
+            count = len(set(theirs.values())), len(set(mine.values()))
+            theirs, mine = right.refined(theirs), own.refined(mine)
+            left -= len(theirs) + len(mine)
+            if (len(set(theirs.values())), len(set(mine.values()))) == count:
+                break
+        groups = _groups(theirs, mine)
+        alike = next((group for group in groups if len(group[0]) > 1 or len(group[1]) > 1), None)
+        if alike is None or left <= 0:
+            return {mine: theirs for group in groups for theirs, mine in zip(*group, strict=False)}
+        theirs[alike[0][0]] = mine[alike[1][0]] = f"{TOKEN}pair{left}"
 
 
-def _stable(right: _Side, own: _Side, theirs: dict[str, str], mine: dict[str, str]) -> tuple[dict[str, str], ...]:
-    for _ in range(MOST_ROUNDS):
-        count = len(set(theirs.values())), len(set(mine.values()))
-        theirs, mine = right.refined(theirs), own.refined(mine)
-        if (len(set(theirs.values())), len(set(mine.values()))) == count:
-            break
-    return theirs, mine
-
-
-def _groups(theirs: Colors, mine: Colors) -> Iterator[tuple[list[str], list[str]]]:
-    for color in dict.fromkeys(theirs.values()):
-        yield [name for name in theirs if theirs[name] == color], [name for name in mine if mine[name] == color]
+def _groups(theirs: Colors, mine: Colors) -> list[tuple[list[str], list[str]]]:
+    """Ids of both sides by color, those colors that both have."""
+    found: dict[str, tuple[list[str], list[str]]] = {}
+    for place, colors in enumerate((theirs, mine)):
+        for name, color in colors.items():
+            found.setdefault(color, ([], []))[place].append(name)
+    return [group for group in found.values() if all(group)]
 
 
 def _match_similar(right: _Side, own: _Side, matched: Mapping[str, str]) -> dict[str, str]:

@@ -40,6 +40,7 @@ _UNORDERED = ("$set", "$frozenset", "$dict", "$counter")
 _FRACTION = re.compile(r"\.\d+")
 _TIME = r"[0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?"
 _MOMENT = re.compile(rf"[0-9]{{4}}-[0-9]{{2}}-[0-9]{{2}}(?:[T ]{_TIME})?|{_TIME}")
+_SECONDS = re.compile(r"[0-9]{10}\.[0-9]{1,9}")
 _ATOM = re.compile(r"[A-Za-z0-9]+")
 Rules = Sequence[tuple[tuple[str, ...], VolatileRole]]
 """The parts of a path that lead to a volatile place from where one stands, with its role."""
@@ -263,7 +264,9 @@ def moment_kind(value: Any) -> str:
 
 
 def is_moment(text: str) -> bool:
-    """Whether a text is a date, a time or both, as ISO 8601 writes them, and nothing besides."""
+    """Whether a text is a date, a time or both, as ISO 8601 writes them, or seconds since 1970, and nothing besides."""
+    if _SECONDS.fullmatch(text) is not None:
+        return True
     if _MOMENT.fullmatch(text) is None:
         # `fromisoformat` reads some texts with words in them.
         return False

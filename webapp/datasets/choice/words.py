@@ -5,6 +5,7 @@ from __future__ import annotations
 from webapp.datasets.models import Dataset
 from webapp.datasets.selection import DatasetSelection, Likeness
 from webapp.environments.models import Environment
+from webapp.scenarios.verifiers import VERIFIER_TITLES
 from webapp.scenarios.withheld.filters import WORDS
 from webapp.taxonomy.former import present_node
 
@@ -24,6 +25,8 @@ def words(choice: DatasetSelection) -> list[tuple[str, str]]:
         lines.append(("Audit", {"none": "not audited"}.get(choice.audit, choice.audit)))
     if choice.approval:
         lines.append(("Approval", choice.approval.replace("_", " ")))
+    if choice.verifier:
+        lines.append(("Verifier", VERIFIER_TITLES[choice.verifier]))
     if choice.withheld:
         lines.append(("Withheld", WORDS[choice.withheld]))
     if choice.policy:

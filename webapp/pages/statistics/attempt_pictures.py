@@ -17,6 +17,7 @@ from django.db.models.functions import Cast
 from webapp.environments.models import Environment
 from webapp.frequencies import rank_by_count
 from webapp.pages.statistics.attempt_scope import AttemptScope
+from webapp.pages.statistics.verifier_counts import VerifierCount, count_verifiers
 from webapp.scenarios.queries import DIFFICULTIES
 from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.failure_reason import ENDS
@@ -255,6 +256,7 @@ class AttemptPictures:
     heat: HeatMap | None
     failures: FailureCounts | None
     difficulty: Difficulty | None
+    verifiers: list[VerifierCount]
     sizes: AttemptSizes | None
 
 
@@ -264,6 +266,7 @@ def draw_attempts(scope: AttemptScope) -> AttemptPictures:
         map_pass_rates(scope),
         count_failures(scope),
         group_tasks(scope),
+        count_verifiers(scope),
         measure_attempts(scope),
     )
     return AttemptPictures(*parts)

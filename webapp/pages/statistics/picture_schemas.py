@@ -49,6 +49,15 @@ class PolicySizesOut(Schema):
     tokens: list[int] | None
 
 
+class VerifierCountOut(Schema):
+    """Tasks that a kind of verifier judges, and the judged attempts at them; a policy and a time do not narrow them."""
+
+    kind: str
+    tasks: int
+    attempts: int
+    solved: int
+
+
 class AttemptPicturesOut(Schema):
     """`rates` are of the environments and policies with the most judged attempts, `failures` name each attempt once,
     `difficulty` counts tasks by the share of their judged attempts that solved them."""
@@ -56,6 +65,7 @@ class AttemptPicturesOut(Schema):
     rates: list[RateOut]
     failures: list[BarOut]
     difficulty: list[BarOut]
+    verifiers: Annotated[list[VerifierCountOut], Field(description="Every kind; empty if there is no task.")]
     sizes: list[PolicySizesOut]
 
 
@@ -137,6 +147,7 @@ def attempt_pictures_out(pictures: AttemptPictures) -> AttemptPicturesOut:
         rates=rates,
         failures=[BarOut.from_orm(bar) for bar in (failures.bars if failures else [])],
         difficulty=[BarOut.from_orm(bar) for bar in ([difficulty.untried, *difficulty.bars] if difficulty else [])],
+        verifiers=[VerifierCountOut.from_orm(row) for row in pictures.verifiers],
         sizes=[_sizes_out(row) for row in (pictures.sizes.rows if pictures.sizes else [])],
     )
 

@@ -9,11 +9,12 @@ from synthesis.assessment.case_words import case_text
 from synthesis.assessment.prompt_values import shown
 from synthesis.assessment.review_judge import OfferedCode, ReviewBrief
 from synthesis.formats.criteria import criterion_line
+from synthesis.runtime import make_patch
 from webapp.environments.models import Assessment, Tool, ToolCase
 from webapp.review.models import ReviewKind, ReviewQueue
 from webapp.review.verdicts import REASONS, VERDICTS
 from webapp.scenarios.audits.page import newest_audit, words
-from webapp.scenarios.models import Task
+from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import read_criteria
@@ -23,6 +24,7 @@ from webapp.trajectories.models import Score, StepKind, Trajectory
 WHAT = {ReviewKind.TASK: "a task", ReviewKind.TOOL: "a tool", ReviewKind.TRAJECTORY: "an agent's attempt at a task"}
 OBJECT_CHARS = 60_000
 STATE_CHARS = 16_000
+SCRIPT_CHARS = 20_000
 PART_CHARS = 2_000
 CASE_CHARS = 600
 STEP_COLUMNS = ("index", "kind", "tool", "arguments", "result", "recorded", "content")
@@ -58,10 +60,7 @@ def _task(task: Task) -> str:
         f"Instruction:\n{revision.instruction}",
         f"Initial state:\n{shown(load_state(revision.scenario.initial_id), STATE_CHARS)}",
     ]
-    checks = revision.checks.order_by("position")[:MOST_CHECKS]
-    parts += [f"Check {row.position + 1} ({row.mark}): {row.label}\n{row.source[:PART_CHARS]}" for row in checks]
-    criteria = enumerate(read_criteria(revision.criteria), 1)
-    parts += [f"Criterion {number}: {criterion_line(criterion)}" for number, criterion in criteria]
+    parts += _verifier(revision)
     if reference is not None:
         calls = "\n".join(f"{call['tool']}({shown(call['arguments'], PART_CHARS)})" for call in reference.calls)
         parts.append(f"Reference, a way that is known to solve it:\n{calls}\nanswer: {reference.answer}")
@@ -71,6 +70,33 @@ def _task(task: Task) -> str:
     tell_reasons(rows)
     parts += [f"Attempt by {row.policy}: {row.outcome}, reward {row.reward}. {_reason(row)}" for row in rows]
     return "\n\n".join(parts)
+
+
+def _verifier(revision: TaskRevision) -> list[str]:
+    """What judges the task: a script whole, a golden state by what it changes, checks, criteria."""
+    rows = list(revision.checks.order_by("position")[:MOST_CHECKS])
+    if revision.verifier_kind == "rubric":
+        criteria = enumerate(read_criteria(revision.criteria), 1)
+        told = [f"Criterion {number}: {criterion_line(criterion)}" for number, criterion in criteria]
+        return ["Its verifier is a rubric: the reward is 1 if all criteria are met, else 0.", *told]
+    if revision.verifier_kind == "script":
+        source = (revision.verifier or {}).get("source", "")[:SCRIPT_CHARS]
+        told = [f"Assertion {row.position + 1} ({row.mark}): {row.label}" for row in rows]
+        return [f"Its verifier is a script: the reward is 1 if all assertions hold, else 0.\n{source}", *told]
+    checks = [f"Check {row.position + 1} ({row.mark}): {row.label}\n{row.source[:PART_CHARS]}" for row in rows]
+    return [*_golden(revision), *checks] if revision.golden_id is not None else checks
+
+
+def _golden(revision: TaskRevision) -> list[str]:
+    """The golden state in short: what a right end changes, and which places may differ."""
+    parts = revision.verifier or {}
+    start, end = load_state(revision.scenario.initial_id), load_state(revision.golden_id or "")
+    changes = shown(make_patch(start, end), STATE_CHARS)
+    volatile = "\n".join(f"- {one['path']} ({one['role']})" for one in parts.get("volatile", ())[:MOST_CHECKS])
+    return [
+        f"Its verifier is a golden state: the reward is 1 if the end equals it, else 0.\nIt changes:\n{changes}",
+        f"These places may differ from it:\n{volatile}" if volatile else "No place may differ from it.",
+    ]
 
 
 def _tool(tool: Tool) -> str:

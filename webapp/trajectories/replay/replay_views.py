@@ -20,6 +20,7 @@ from webapp.htmx import wants_fragment
 from webapp.query_params import Params
 from webapp.scenarios.models import Check
 from webapp.scenarios.queries import MADE_HERE
+from webapp.scenarios.verifiers import read_shown_source
 from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import failure_reason
 from webapp.trajectories.forks.page import family
@@ -112,7 +113,9 @@ def matrix(request: HttpRequest, pk: int) -> HttpResponse:
 def check(request: HttpRequest, pk: int, position: int) -> HttpResponse:
     """The source of a check, with what it said on this run."""
     trajectory = queries.open_trajectory(pk)
-    row = get_object_or_404(Check, revision_id=trajectory.revision_id, position=position)
+    rows = Check.objects.select_related("revision").defer("revision__record")
+    row = get_object_or_404(rows, revision_id=trajectory.revision_id, position=position)
+    row.source = read_shown_source(row)
     context = {"t": trajectory, "check": row, **panels.verdict(trajectory, row)}
     name = "trajectories/replay/check.html" if wants_fragment(request) else "trajectories/check.html"
     return render(request, name, context)

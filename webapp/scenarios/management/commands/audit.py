@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from synthesis.errors import InputError
 from synthesis.formats.values import clean
 from synthesis.runtime import default_sandbox
+from synthesis.seeded_faults.audit_measure import MOST_WRONG, bundled_tasks, measure_audit
 from synthesis.starter import SOURCE, load
 from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, teller
 from webapp.scenarios.audits.audit_job import audit_tasks
@@ -34,11 +35,19 @@ class Command(BaseCommand):
         which.add_argument("--all", action="store_true", help="every task, reported by source")
         which.add_argument("--task", metavar="KEY", help="the tasks with this key or number")
         which.add_argument("--environment", metavar="KEY", help="the tasks of the environment with this key")
+        which.add_argument(
+            "--seeded-faults",
+            action="store_true",
+            help="measure the audit itself: verifiers of bundled tasks with one seeded fault each, and sound ones",
+        )
         parser.add_argument("--fresh", action="store_true", help="compute again what is known")
         parser.add_argument("--notes", action="store_true", help="list notes too, not only faults")
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object, last")
 
     def handle(self, *args: Any, **options: Any) -> None:
+        if options["seeded_faults"]:
+            self.measure_audit(options)
+            return
         with one_clear_line():
             sandbox = default_sandbox()
             if options["source"] == SOURCE:
@@ -57,6 +66,26 @@ class Command(BaseCommand):
             raise CommandError(f"{len(done['failed'])} tasks could not be audited.", returncode=BAD_HOUSE)
         if tasks.filter(source=SOURCE).exclude(audit_state="green").exists():
             raise CommandError("A task of the starter set is not green.", returncode=1)
+
+    def measure_audit(self, options: dict[str, Any]) -> None:
+        """Audit verifiers with a seeded fault and sound ones, and say how many came out wrong."""
+        with one_clear_line():
+            sandbox = default_sandbox()
+            found = measure_audit(sandbox, bundled_tasks(sandbox), tell=self.stderr.write)
+        for one in found.wrong:
+            self.stderr.write(
+                f"{one.state} {plain(one.kind)}: {plain(one.task)}: {plain(one.about)}. {plain(one.shown)}"
+            )
+            for line in one.why:
+                self.stderr.write(f"  {plain(line)}")
+        self.stderr.write(
+            f"{found.false_green:.1%} of {found.faulty} faulty verifiers are green, "
+            f"{found.false_red:.1%} of {found.sound} sound ones red."
+        )
+        if options["json"]:
+            self.stdout.write(as_json(found.model_dump()))
+        if max(found.false_green, found.false_red) > MOST_WRONG:
+            raise CommandError(f"More than {MOST_WRONG:.0%} came out wrong.", returncode=1)
 
     def report(self, tasks: QuerySet[Task], options: dict[str, Any], done: dict[str, Any]) -> dict[str, Any]:
         faults_by_task = faults(tasks, notes=options["notes"])
