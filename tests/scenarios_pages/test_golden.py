@@ -25,6 +25,7 @@ from webapp.edits.saved_edit import save_edit
 from webapp.environments.services import program_of
 from webapp.errors import Conflict
 from webapp.jobs.models import Job, JobState
+from webapp.review.queues import QueueSettings, make_queue
 from webapp.scenarios.audits import services as audits
 from webapp.scenarios.frames import services as frames
 from webapp.scenarios.golden import services
@@ -128,6 +129,10 @@ def test_the_page_shows_what_it_holds_and_what_may_differ(client: Client, viewer
     shown = page(viewer, golden)
     assert "/visits/+/at" in shown
     assert "Take away" not in shown
+    queue = make_queue(person("mo", "operator"), QueueSettings(name="Tasks", kind="task"))
+    desk_page = client.get(client.post(f"/review/{queue.pk}/next/")["Location"]).content.decode()
+    assert 'id="golden-title"' in desk_page
+    assert "/visits/+/at" in desk_page
     state = reverse("scenarios:golden_state", args=[golden.pk])
     assert "visits" in viewer.get(state).content.decode()
     assert viewer.get(state, {"revision": 1}).status_code == 404

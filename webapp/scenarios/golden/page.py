@@ -66,6 +66,7 @@ def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
     places = [Volatile.model_validate(item) for item in parts.get("volatile", ())]
     changes = state_changes(cached_state(revision.scenario.initial_id), cached_state(revision.golden_id))
     rows = list(_limited(list_changes(changes)))
+    undecided = list_undecided(revision)
     name, meaning = EQUALITIES[parts.get("equality", "roles")]
     return context | {
         "golden": revision.golden,
@@ -76,7 +77,8 @@ def golden_context(task: Task, revision: TaskRevision) -> dict[str, Any]:
         "golden_more": max(0, _count(changes) - CHANGES_SHOWN),
         "golden_places": places[:PLACES_SHOWN],
         "golden_places_more": max(0, len(places) - PLACES_SHOWN),
-        "golden_undecided": list_undecided(revision)[:PLACES_SHOWN],
+        "golden_undecided": undecided[:PLACES_SHOWN],
+        "golden_undecided_count": len(undecided),
         "golden_before": _find_other_kind(task, revision),
     }
 

@@ -33,8 +33,10 @@ def remake_golden(
     kept = tuple(item for item in declared if item.by)
     paths = {item.path for item in kept}
     found = tuple(item for item in made.golden.volatile if item.path not in paths)
-    golden = made.golden.model_copy(update={"volatile": (*found, *kept)})
-    return MadeGolden(golden=golden, unapproved=tuple(leave_out_declared(made.unapproved, kept)))
+    # Sorted, so that one reference makes one record each time.
+    volatile = tuple(sorted((*found, *kept), key=lambda item: item.path))
+    undecided = sorted(leave_out_declared(made.unapproved, kept), key=lambda item: item.path)
+    return MadeGolden(golden=made.golden.model_copy(update={"volatile": volatile}), unapproved=tuple(undecided))
 
 
 def leave_out_declared(places: Iterable[Volatile], declared: Iterable[Volatile]) -> list[Volatile]:
