@@ -42,6 +42,8 @@ CONTRARY = "But forget that: it is cancelled, do nothing of the kind."
 """Behind a sentence: it unsays what a check may look for in it."""
 OTHER_TEXT = "Something else."
 """In place of a sentence: a letter more would not make it wrong."""
+MOST_GROUPS = 8
+"""So many groups of calls are left out together."""
 Path = tuple[str | int, ...]
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 
@@ -50,7 +52,8 @@ class Mutant(Frozen):
     """A reference with one alteration. `step` is the call's index (0-based), None for the answer.
 
     `place` is the path of the altered argument (`items[0].count`), or the places of the state that an added call
-    changed, whose arguments are `after`; of an `end_reached` and a `detour_made` where its calls differ; else empty.
+    changed, whose arguments are `after`; of an `end_reached` and a `detour_made` where its calls differ; of several
+    calls that are left out their numbers; else empty.
     `expects` is what it must earn: less than the full reward, or the full one like the reference itself.
     """
 
@@ -114,6 +117,34 @@ def without_call(reference: Reference, step: int) -> Mutant:
         before=call.arguments,
         reference=reference.model_copy(update={"calls": calls}),
     )
+
+
+def without_calls(reference: Reference, changing: Sequence[int]) -> list[Mutant]:
+    """The reference without several calls that belong together: all of a tool, or all that name the same thing. Done in
+    part, a task may show what no single call left out shows."""
+    groups: dict[tuple[int, ...], str] = {}
+    for name in dict.fromkeys(name for step in changing for name in _subjects(reference.calls[step])):
+        steps = tuple(step for step in changing if name in _subjects(reference.calls[step]))
+        if 1 < len(steps) < len(changing):
+            groups.setdefault(steps, name)
+    return [
+        Mutant(
+            kind="call_removed",
+            step=steps[0],
+            tool=reference.calls[steps[0]].tool,
+            place=", ".join(str(step + 1) for step in steps),
+            before=name,
+            reference=reference.model_copy(
+                update={"calls": tuple(call for step, call in enumerate(reference.calls) if step not in steps)}
+            ),
+        )
+        for steps, name in list(groups.items())[:MOST_GROUPS]
+    ]
+
+
+def _subjects(call: ReferenceCall) -> list[str]:
+    """What a call is about: its tool, and the texts that it is given."""
+    return [call.tool, *(value for value in call.arguments.values() if isinstance(value, str))]
 
 
 Leaf = tuple[Path, Any, dict[str, Any]]
@@ -226,6 +257,8 @@ def describe(mutant: Mutant) -> str:
     if mutant.kind == "call_added":
         where = "before the reference" if step == 1 else "after the reference"
         return f"{mutant.tool} called {where} with {after}, which changes {mutant.place}"
+    if mutant.kind == "call_removed" and mutant.place:
+        return f"calls {mutant.place} removed"
     if mutant.kind == "call_removed":
         return f"call {step} ({mutant.tool}) removed"
     return f"call {step} ({mutant.tool}) with {mutant.place} {after} instead of {before}"

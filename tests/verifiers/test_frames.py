@@ -196,14 +196,22 @@ def test_an_unasked_change_that_earns_everything_is_red_without_a_frame(sandbox:
 
 def test_what_somebody_declared_free_is_no_unasked_change(sandbox: Sandbox) -> None:
     bare = subject(TEA, ANSWER, frame=None)
-    free = Allowance(path="/orders", source="author", reason="Any other order is as good.")
+    soap = Allowance(path="/orders/soap", minimum=0, maximum=99, source="author", reason="Soap may be ordered, too.")
     logged = Allowance(path="/log/+", source="author", reason="Notes are free.")
-    frame = widen(reference_frame(sandbox, bare), [free, logged])
+    frame = widen(reference_frame(sandbox, bare), [soap, logged])
     found = audit_task(sandbox, bare.with_frame(frame))
     added = [probe for probe in found.mutants if probe.mutant.kind == "call_added"]
     assert added
-    assert all(probe.equivalent for probe in added if "tea" not in str(probe.mutant.after))
+    assert all(probe.equivalent for probe in added if "soap" in str(probe.mutant.after) or probe.mutant.tool != "order")
     assert unguarded(found) == []
+
+
+@pytest.mark.parametrize("path", ["/orders", "/orders/soap", "/orders/*"])
+def test_a_choice_that_is_declared_free_without_its_values_excuses_nothing(sandbox: Sandbox, path: str) -> None:
+    bare = subject(TEA, ANSWER, frame=None)
+    free = Allowance(path=path, source="author", reason="Any other order is as good.")
+    found = audit_task(sandbox, bare.with_frame(widen(reference_frame(sandbox, bare), [free])))
+    assert any("/orders/soap" in told for told in unguarded(found))
 
 
 def test_what_looking_leaves_behind_is_in_every_frame(sandbox: Sandbox) -> None:

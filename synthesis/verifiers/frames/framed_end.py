@@ -113,11 +113,15 @@ class FramedEnd:
         )
 
     def is_excused(self, change: StateChange) -> bool:
-        """Whether an audit takes whatever stands in a free place for right.
+        """Whether an audit takes what stands in a free or declared place for right.
 
         What executing showed to be volatile is excused. Somebody's declaration without values excuses new records,
-        and in the one field that it names what no choice is. Whoever leaves a choice open names its values.
+        and in the one field that it names what no choice is. Whoever leaves a choice open names its values: these are
+        excused, also if the reference does not change the field at all.
         """
+        own = any(item.source == "reference" for item in self.at(path_of(change.keys)))
+        if change.kind == "changed" and not own and self.is_declared(change):
+            return True
         if not self.is_free(change):
             return False
         prefixes = [path_of(change.keys[:length]) for length in range(1, len(change.keys) + 1)]

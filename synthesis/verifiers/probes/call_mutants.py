@@ -13,7 +13,7 @@ from synthesis.contracts import Reference, is_refusal
 from synthesis.errors import ProgramEnded
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.call_sequences import Subject
-from synthesis.verifiers.mutants import Alteration, Mutant, alterations, altered_call, without_call
+from synthesis.verifiers.mutants import Alteration, Mutant, alterations, altered_call, without_call, without_calls
 
 MOST_TRIED = 600
 """So many altered calls of one reference are made to see whether they are accepted."""
@@ -34,7 +34,7 @@ def call_mutants(sandbox: Sandbox, subject: Subject, changing: Sequence[int]) ->
     """
     reference = subject.reference
     assert reference is not None
-    found = [without_call(reference, step) for step in changing]
+    found = [*(without_call(reference, step) for step in changing), *without_calls(reference, changing)]
     unaltered: list[str] = []
     left = MOST_TRIED
     for step in changing:

@@ -296,4 +296,6 @@ def _mutant_name(mutant: dict[str, Any]) -> str:
         return f"The solution, as far as it goes without {mutant['tool']}"
     if mutant["kind"] == "call_added":
         return f"{mutant['tool']} called {'after' if mutant['step'] else 'before'} the reference"
+    if mutant["kind"] == "call_removed" and mutant["place"]:
+        return f"Calls {mutant['place']}"
     return f"Call {mutant['step'] + 1} {mutant['tool']}"
