@@ -125,7 +125,7 @@ def quote(text: str) -> str:
 
 def fill(apps: Any, tasks: int, worded: float) -> None:
     """A home with so many tasks of the last version."""
-    from django.db import connection
+    from django.db import connection, transaction
 
     model = apps.get_model
     environment = model("environments", "Environment").objects.create(key="shop", name="Shop", source="bench")
@@ -140,14 +140,17 @@ def fill(apps: Any, tasks: int, worded: float) -> None:
     where = {"environment_id": str(environment.pk), "scenario_id": str(scenario.pk), "source": "'bench'"}
     asked = "Customer C-%n wants to have her order paid, and to be told what it costs. " * 4
     title = "Pay the order of C-%n"
-    insert(Task, tasks, id="n", **where, key="'task-' || n", title=quote(title), words=quote(f"{title}\n{asked}"))
     record = json.dumps({"task": asked, "checklist": [asked] * 3})
-    insert(
-        Revision, tasks, id="n", task_id="n", scenario_id=str(scenario.pk), number="1", instruction=quote(asked),
-        content_hash="md5(n::text)", verifier_hash="md5(n::text)", record=quote(record) + "::json",
-    )  # fmt: skip
+    with transaction.atomic():  # each names the other
+        insert(
+            Task, tasks, id="n", **where, current_id="n", key="'task-' || n", title=quote(title),
+            words=quote(f"{title}\n{asked}"),
+        )  # fmt: skip
+        insert(
+            Revision, tasks, id="n", task_id="n", scenario_id=str(scenario.pk), number="1", instruction=quote(asked),
+            content_hash="md5(n::text)", verifier_hash="md5(n::text)", record=quote(record) + "::json",
+        )  # fmt: skip
     with connection.cursor() as cursor:
-        cursor.execute(f"UPDATE {Task._meta.db_table} SET current_id = id")
         for made in (Task, Revision):
             cursor.execute(f"SELECT setval(pg_get_serial_sequence('{made._meta.db_table}', 'id'), {tasks})")
     for position, end in enumerate((*ENDS, WORDED)):
