@@ -112,6 +112,7 @@ def subjects(most: int | None) -> list[Subject]:
                 Subject(
                     program=program,
                     initial=encode_state(task.initial_state),
+                    answer_form=task.answer_form,
                     verifier=task.verifier,
                     reference=task.reference,
                 )

@@ -219,7 +219,7 @@ def test_the_schema_says_which_writes_need_what_was_read() -> None:
     }  # fmt: skip
     without = {name for name, required in told.items() if required is None}
     assert without == {
-        "create_review_queue", "create_bulk_decisions", "start_edit", "run_edit_cases", "repair_tool"
+        "create_review_queue", "create_bulk_decisions", "create_frames", "start_edit", "run_edit_cases", "repair_tool"
     }, "what makes a thing anew, reads, or names in its body what was seen"  # fmt: skip
 
 

@@ -318,7 +318,7 @@ def test_a_solved_run_brings_a_reference_and_a_frame_by_choice() -> None:
     assert task.current is not None
     assert (task.current.frame, task.current.references.count()) == (None, 0)
     told = import_runs(default_sandbox(), runs, frames=True)["frames"]
-    assert told == {"made": 1, "had_one": 0, "no_reference": 0, "failed": []}
+    assert told == {"made": 1, "had_one": 0, "no_reference": 0, "superseded": 0, "failed": []}
     task.refresh_from_db()
     assert task.current.frame == {"allowances": [{"path": "/tickets/T1/status", "values": ["closed"]}]}
     assert len(task.current.references.get().calls) == 1, "the shorter one"
