@@ -88,7 +88,7 @@ def test_changes_are_what_differs_and_a_new_kind_brings_its_whole_part() -> None
     assert changes == {
         "optimiser": {"learning_rate": 3e-6},
         "horizon": {"kind": "list", "turns": [4, 8], "every": 10},
-        "mixture": {"settings": {"task": 1.0}},
+        "mixture": {"settings": {"task": 1.0}, "verifiers": {}},
     }
     assert presets.change(preset, changes).config == after
 

@@ -88,12 +88,14 @@ PUBLISHED = {
     "autoforge-erpo": {"sampling.tasks": 32, "sampling.rollouts": 8}
     | {"advantage.kind": "environment", "loss.form": "trajectory", "kl.to": "old", "kl.place": "loss"}
     | {"masking.meu": True, "masking.meu_scope": "all", "dynamic_sampling.enabled": True, "type": "reinforcement"}
-    | {"mixture.settings": {"task": 0, "conversation": 1}, "thinking": "kept"},
+    | {"mixture.settings": {"task": 0, "conversation": 1}, "thinking": "kept", "reward": "score"}
+    | {"mixture.verifiers": {"checks": 0, "golden": 1, "rubric": 0, "script": 0}},
     "agent-world-grpo": {"loss.clip_low": 0.2, "loss.clip_high": 0.28, "sampling.tasks": 32, "sampling.rollouts": 8}
     | {"decoding.trajectory_tokens": 80 * 1024, "decoding.turn_tokens": 32 * 1024, "decoding.temperature": 1}
     | {"decoding.top_p": 1, "evaluation.temperature": 1, "evaluation.top_p": 1, "evaluation.rollouts": 8}
     | {"loss.form": "grpo", "advantage.kind": "group", "kl.to": "reference", "kl.place": "loss"}
-    | {"reward": "all_or_nothing", "mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
+    | {"mixture.verifiers": {"checks": 0, "golden": 0, "rubric": 1, "script": 1}, "reward": "score"}
+    | {"mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
     "agentgym-rl": {"optimiser.learning_rate": 1e-6, "kl.coefficient": 1e-3, "decoding.temperature": 1}
     | {"sampling.rollouts": 8, "evaluation.turns": 20, "advantage.kind": "group", "loss.form": "grpo"}
     | {"horizon.kind": "fractions", "reward": "score", "kl.to": "reference", "type": "reinforcement"}
