@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from synthesis.errors import InputError
 from training import presets
 from training.config import Reinforcement, Supervised, read_config
 from webapp.runs.launch import setting_fields
@@ -98,3 +99,14 @@ def test_an_error_finds_its_field() -> None:
     assert setting_fields.name_of(("horizon", "list", "turns", 2), "reinforcement") == "horizon__list__turns"
     assert setting_fields.name_of(("epochs",), "supervised") == "epochs"
     assert setting_fields.name_of(("sampling",), "reinforcement") == ""
+
+
+def test_kinds_of_verifiers_are_let_in_by_a_form_and_as_a_whole() -> None:
+    preset = presets.load("autoforge-erpo")
+    setting = next(one for one in setting_fields.settings_of("reinforcement") if one.path == "mixture.verifiers")
+    typed = setting_fields.read(setting, "golden: 1, checks: 1")
+    changed = presets.change(preset, {"mixture": {"verifiers": typed}})
+    assert isinstance(changed.config, Reinforcement)
+    assert changed.config.mixture.verifiers == {"golden": 1, "checks": 1}
+    with pytest.raises(InputError, match=r"mixture\.verifiers"):
+        presets.change(preset, {"mixture": {"verifiers": {"poem": 1}}})

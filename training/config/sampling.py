@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -20,7 +20,7 @@ class Mixture(Frozen):
 
     environments: dict[str, Weight] = Field(default_factory=dict, max_length=10_000, description="Weight by id.")
     settings: dict[SettingName, Weight] = Field(default_factory=dict, description="Weight by setting.")
-    verifiers: dict[VerifierKind, Literal[0, 1]] = Field(
+    verifiers: dict[VerifierKind, Annotated[int, Field(ge=0, le=1)]] = Field(
         default_factory=dict,
         description="Kinds of verifiers whose tasks are drawn (checks, golden, rubric, script): 0 leaves them out.",
     )

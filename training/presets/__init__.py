@@ -144,7 +144,7 @@ def _merged(base: dict[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
     return merged
 
 
-_OPEN = {"environments", "settings"}
+_OPEN = {"environments", "settings", "verifiers"}
 """Tables whose keys are names, not fields: a changed one replaces the preset's."""
 
 

@@ -36,7 +36,7 @@ VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "horizon": {"constant": Constant, "list": Listed, "increment": Increment, "fractions": Fractions},
     "tuning": {"full": Full, "lora": Lora},
 }
-OPEN = ("environments", "settings")
+OPEN = ("environments", "settings", "verifiers")
 """Tables whose keys are names: they change as a whole."""
 
 
