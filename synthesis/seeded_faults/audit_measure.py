@@ -87,7 +87,9 @@ def measure_audit(
     right = draw_sound(known, sound, seed)
     ready = time.monotonic()
     tell(f"{len(faults)} faulty and {len(right)} sound verifiers are drawn in {ready - began:.0f} seconds.")
-    asked = [(fault.kind, fault.about, fault.task, _shown(fault)) for fault in faults]
+    asked: list[tuple[str, str, JudgedTask, str]] = [
+        (fault.kind, fault.about, fault.task, _shown(fault)) for fault in faults
+    ]
     asked += [(kind, kind, task, "") for kind, task in right]
 
     def audit(one: tuple[str, str, JudgedTask, str]) -> AuditedVerifier:
