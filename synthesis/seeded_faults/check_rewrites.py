@@ -182,9 +182,8 @@ def _edit(source: str, place: int, change: _Change, about: str) -> Rewrite:
     tree = copy.deepcopy(parse(source))
     target = list(ast.walk(tree))[place]
     new = change(target)
-    if new is not None:
-        _Replaced(target, new).visit(tree)
-    return about, ast.unparse(ast.fix_missing_locations(tree)) + "\n"
+    edited = tree if new is None else _Replaced(target, new).visit(tree)
+    return about, ast.unparse(ast.fix_missing_locations(edited)) + "\n"
 
 
 class _Held(ast.NodeTransformer):

@@ -43,7 +43,7 @@ from synthesis.scripted.programs.recipes import RECIPES
 from synthesis.tasks.known_ways import find_way_faults
 from synthesis.tasks.minimal_reference import earned
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.audit_report import TaskAudit, state_of
+from synthesis.verifiers.audit_report import Fault, TaskAudit, state_of
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.reference_frame import reference_frame
 
@@ -91,7 +91,7 @@ def subject_of(task: JudgedTask, *, framed: bool = True) -> Subject:
 
 
 def audit_judged_task(sandbox: Sandbox, task: JudgedTask, at_once: int = 1) -> TaskAudit:
-    """The audit of a task with what its known runs show, as a batch audits the tasks that it makes.
+    """The audit of a task with what its known runs and right ways show, as a batch audits the tasks that it makes.
 
     Raises InputError, ProgramError and InfrastructureError.
     """
@@ -102,8 +102,12 @@ def audit_judged_task(sandbox: Sandbox, task: JudgedTask, at_once: int = 1) -> T
     solved = {
         number: run for number, run in enumerate(task.runs) if earned(sandbox, unframed, start, run)[1] >= SOLVED_AT
     }
-    ways = find_way_faults(sandbox, subject, unframed, start, solved)
-    faults = (*ways.faults, *report.faults)
+    refused = [
+        Fault(kind="run_refused", message=f"The known right way {number} does not earn everything.")
+        for number, way in enumerate(task.ways, 1)
+        if earned(sandbox, subject, start, way)[1] < SOLVED_AT
+    ]
+    faults = (*refused, *find_way_faults(sandbox, subject, unframed, start, solved).faults, *report.faults)
     return report.model_copy(update={"faults": faults, "state": state_of(faults)})
 
 
@@ -130,7 +134,7 @@ def starter_tasks() -> Iterator[JudgedTask]:
                 form=task.answer_form,
                 expected=task.expected_answer,
                 free=free,
-                runs=(task.reference, *others),
+                runs=(task.reference,),
                 ways=others,
             )
 

@@ -112,6 +112,7 @@ def _report(
         _mutant_probe(subject, marks, mutant, run, (begun, first), end, right)
         for mutant, run, end in zip(tried, runs, others[OWN_ENDS - 2 :], strict=True)
     )
+    probes = tuple(_without_excuse(probe, probes) for probe in probes)
     nothing = _probe(subject, begun, marks)
     pairs = zip(own.named(), ends[1:OWN_ENDS], strict=True)
     reference, _, other_clock, other_seed = (_own_probe(subject, marks, run, end) for (_, run), end in pairs)
@@ -269,6 +270,19 @@ def _mutant_probe(
         same = same or find_end_key(subject, begun.state, end.state) == right
     probe = _probe(subject, end, marks, _refusals(mutant.reference, run))
     return MutantProbe(mutant=mutant, probe=probe, equivalent=same, noticed_by=noticed)
+
+
+def _without_excuse(probe: MutantProbe, probes: Sequence[MutantProbe]) -> MutantProbe:
+    """A wording that is declared free is not excused if it unsays what stands in it, and a check judges the text: it
+    refuses another one in the same place."""
+    mutant = probe.mutant
+    texts = isinstance(mutant.before, str) and isinstance(mutant.after, str) and mutant.before in mutant.after
+    if not (probe.equivalent and texts and mutant.kind == "argument_altered" and probe.probe.reward):
+        return probe
+    place = (mutant.kind, mutant.step, mutant.place)
+    beside = [one for one in probes if (one.mutant.kind, one.mutant.step, one.mutant.place) == place]
+    judged = any(one.noticed_by and not one.probe.outside for one in beside)
+    return probe.model_copy(update={"equivalent": False}) if judged else probe
 
 
 def _refusals(reference: Reference, run: ExecutedSequence) -> str:

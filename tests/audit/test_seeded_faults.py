@@ -68,12 +68,12 @@ def test_a_few_faulty_verifiers_come_out_red_and_sound_ones_green(sandbox: Sandb
 
 
 @pytest.mark.slow
-def test_a_third_of_the_verifiers_come_out_as_they_should(sandbox: Sandbox) -> None:
-    found = measure_audit(sandbox, bundled_tasks(sandbox), 40, 20)
-    assert found.faulty >= 36
+def test_of_a_part_of_the_verifiers_one_at_most_comes_out_wrong(sandbox: Sandbox) -> None:
+    """Of so few one is more than the two per cent that the command allows of all."""
+    found = measure_audit(sandbox, bundled_tasks(sandbox), 30, 12)
+    assert (found.faulty, found.sound, found.false_red) == (30, 12, 0), [(one.about, one.why) for one in found.wrong]
     assert all(found.by_kind[kind].seeded for kind in set(KINDS) - {"depends_on_run", "words_in_state"})
-    assert found.false_green <= 0.02, [(one.about, one.shown) for one in found.wrong]
-    assert found.false_red <= 0.02, [(one.about, one.why) for one in found.wrong]
+    assert len(found.wrong) <= 1, [(one.about, one.shown) for one in found.wrong]
 
 
 def test_the_command_prints_the_measure_and_fails_if_too_many_came_out_wrong() -> None:

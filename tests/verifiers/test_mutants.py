@@ -6,7 +6,7 @@ from synthesis.contracts import Program, ReferenceCall, Tool
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.check_reads import reads_answer
-from synthesis.verifiers.mutants import CONTRARY, OTHER_TEXT, alterations, describe
+from synthesis.verifiers.mutants import CONTRARY, OTHER_TEXT, alterations, describe, without_calls
 from synthesis.verifiers.probes.call_mutants import call_mutants
 
 from .shop import ANSWER, INITIAL, OTHERS, check, program, reference, subject
@@ -71,3 +71,12 @@ def test_who_reads_the_answer() -> None:
     assert reads_answer(check("len(text) > 3", "a, b, text"))
     assert not reads_answer(OTHERS)
     assert not reads_answer("not python (")
+
+
+def test_calls_that_belong_together_are_left_out_together() -> None:
+    calls = [("move", "A", "east"), ("move", "B", "east"), ("close", "A", "west"), ("move", "C", "west")]
+    known = reference(*(ReferenceCall(tool=tool, arguments={"key": key, "to": to}) for tool, key, to in calls))
+    found = without_calls(known, (0, 1, 2, 3))
+    assert {one.place for one in found} == {"1, 2, 4", "1, 3", "1, 2", "3, 4"}
+    assert describe(found[0]) == "calls 1, 2, 4 removed"
+    assert without_calls(known, (0,)) == []

@@ -239,3 +239,40 @@ def test_an_audit_makes_a_detour_which_must_earn_everything(sandbox: Sandbox) ->
     (told,) = [fault.message for fault in narrow.faults if fault.kind == "detour_fails"][:1]
     assert "Earns 0 where the reference earns 1: calls behind the reference: lock(room='R1'), then book(" in told
     assert narrow.state == "red"
+
+
+NOTEBOOK = """
+class Notes:
+    def __init__(self, state):
+        self.notes = dict(state["notes"])
+
+    def write(self, key: str, text: str) -> dict:
+        self.notes[key] = {"text": text}
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("condition", "state"),
+    [
+        ("'the celadon glaze' in {}", "red"),
+        ("{}.lower() == 'bring the celadon glaze'", "green"),
+        ("{} != 'old'", "green"),
+    ],
+)
+def test_a_wording_that_a_check_reads_is_not_excused_if_it_unsays_itself(
+    sandbox: Sandbox, condition: str, state: str
+) -> None:
+    texts = {"key": {"type": "string"}, "text": {"type": "string"}}
+    tool = Tool(name="write", kind="change", parameters={"type": "object", "properties": texts})
+    task = subject(
+        check(condition.format("final_state['notes']['n1']['text']")),
+        program=Program(source=NOTEBOOK, class_name="Notes", tools=(tool,)),
+        initial=encode_state({"notes": {"n1": {"text": "old"}, "n2": {"text": "old"}}}),
+        answer_form=(),
+        reference=Reference(calls=(call("write", key="n1", text="Bring the celadon glaze"),)),
+    )
+    worded = Allowance(path="/notes/n1/text", source="author", reason="It may be worded otherwise.")
+    frame = widen(Frame(), [worded])
+    found = audit_task(sandbox, task.model_copy(update={"frame": frame}))
+    assert found.state == state, [fault.message for fault in found.faults]

@@ -30,7 +30,9 @@ A_TOOL = 8
 """Of one tool so many calls are tried at one place."""
 DEEPEST = 3
 UNDO_TRIES, UNDO_A_TOOL = 8, 2
-MOST_ENDS, MOST_DETOURS = 12, 3
+MOST_ENDS, MOST_DETOURS = 14, 3
+ENDS_AFTER, ENDS_INSTEAD = 8, 10
+"""So many ends are kept of what is done behind the reference, and of that with what is done instead of a call."""
 
 
 def reachable_ends(sandbox: Sandbox, subject: Subject, start: State, first: ExecutedSequence) -> list[Mutant]:
@@ -65,19 +67,21 @@ class _Search:
         """Search at one place, as long as there are executions left for it."""
         calls = self.reference.calls
         if place == "after":
-            self._walk(calls, (), AFTER, "behind the reference")
+            self._walk(calls, (), AFTER, ENDS_AFTER, "behind the reference")
         elif place == "before" and calls:
-            self._walk((), calls, MOST_EPISODES, "before the reference")
+            self._walk((), calls, MOST_EPISODES, MOST_ENDS, "before the reference")
         elif place == "instead":
             for step in changing:
                 name = f"instead of call {step + 1} ({calls[step].tool})"
-                self._walk(calls[:step], calls[step + 1 :], AFTER + INSTEAD, name, skip=calls[step].tool)
+                most = AFTER + INSTEAD, ENDS_INSTEAD
+                self._walk(calls[:step], calls[step + 1 :], *most, name, skip=calls[step].tool)
 
     def _walk(
         self,
         before: Sequence[ReferenceCall],
         behind: Sequence[ReferenceCall],
         most: int,
+        most_ends: int,
         name: str,
         skip: str = "",
     ) -> None:
@@ -91,7 +95,7 @@ class _Search:
         episode: Episode | None = None
         added: list[ReferenceCall] = []
         try:
-            while waiting and self.episodes < most and len(self.ends) < MOST_ENDS:
+            while waiting and self.episodes < most and len(self.ends) < most_ends:
                 if episode is None:
                     episode, added = self._begin(before), []
                     if episode is None:
