@@ -16,8 +16,8 @@ class _Environment:
         told = json.loads(task)
         space: dict[str, Any] = {}
         exec(compile(told["program"]["source"], self.name, "exec"), space)
-        self._checks = [_loaded(source) for source in told["checks"]]
-        self._marks = told["marks"]
+        self._checks = [_loaded(check["source"]) for check in told["verifier"]["checks"]]
+        self._marks = told["verifier"]["marks"]
         self._program = space[told["program"]["class_name"]](copy.deepcopy(told["initial"]))
         self._initial = copy.deepcopy(vars(self._program))
 

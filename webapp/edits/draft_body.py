@@ -61,7 +61,6 @@ def task_body(body: Mapping[str, Any]) -> dict[str, Any]:
         kept["checks"] = _checks(body["checks"])
     if "criteria" in body:
         kept["criteria"] = [_criterion(text) for text in _listed(body["criteria"], "criteria")]
-        kept["criteria"] = [_needed(text, LABEL_CHARS, "A criterion") for text in _listed(body["criteria"], "criteria")]
     if "verifier" in body:
         kept["verifier"] = read_verifier_part(body["verifier"])
     if "equality" in body:
