@@ -74,7 +74,14 @@ def _misfits(page: Page, where: str) -> list[str]:
 
 
 def violations(page: Page) -> list[dict[str, Any]]:
-    """axe's violations of the page as it stands, once nothing on it is dimmed because it waits for a reply."""
+    """axe's violations of the page as it stands, once nothing on it is dimmed because it waits for a reply.
+
+    A request may begin while axe looks: what it finds is looked at once more.
+    """
+    return _look(page) and _look(page)
+
+
+def _look(page: Page) -> list[dict[str, Any]]:
     with contextlib.suppress(TimeoutError):
         page.wait_for_function(f"!document.querySelector('{DIMMED}')", timeout=2_000)
     if not page.evaluate("'axe' in window"):

@@ -88,6 +88,7 @@ def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_shou
     page.wait_for_selector("text=as expected now >> nth=1")
     assert "→ ✓ as expected now" in " ".join(page.locator("details.tool-case[open] .case-mark").inner_text().split())
     assert page.locator(".case-group .case-mark").is_visible(), "its group counts it, and the case is open as it was"
+    page.wait_for_function("!document.querySelector('.htmx-request')")  # the case that runs is dimmed meanwhile
     assert not faults(page, "a draft in its place")
     page.keyboard.press("Control+s")
     page.wait_for_selector("#edit-kept:not([data-faulty]) .tag")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.checks import faults
+from tests.browser.checks import arrived, faults
 from tests.browser.edits.test_answer_forms import HOSTILE, made, page  # noqa: F401
 from webapp.edits import services
 from webapp.edits.models import Edit
@@ -36,7 +36,7 @@ def test_a_script_is_chosen_typed_and_shown(page: Page, made: SeedLibrary, sandb
     task = made.task("three")
     page.goto(f"/tasks/{task.pk}/")
     page.get_by_role("button", name="Edit").first.click()
-    page.wait_for_selector("#edit-verifier")
+    arrived(page, "#edit-verifier")
     page.get_by_label("Judged by").select_option("script")
     page.wait_for_selector("#edit-assertions")
     page.wait_for_function(CHOSEN)
@@ -59,7 +59,7 @@ def test_a_script_is_chosen_typed_and_shown(page: Page, made: SeedLibrary, sandb
     part = {"kind": "script", "source": SOURCE, "assertions": [name.strip() for name in NAMES]}
     services.keep_draft(edit.author, edit.pk, {"verifier": part}, edit.serial)
     page.goto(f"/edits/{edit.pk}/")
-    page.wait_for_selector("#edit-assertions")
+    arrived(page, "#edit-assertions")
     assert not faults(page, "an edit with a large script")
     save_edit(sandbox, edit.author, edit.pk, None)
     number = made.task("three").current.number  # type: ignore[union-attr]
