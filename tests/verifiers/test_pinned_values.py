@@ -274,5 +274,5 @@ def test_a_wording_that_a_check_reads_is_not_excused_if_it_unsays_itself(
     )
     worded = Allowance(path="/notes/n1/text", source="author", reason="It may be worded otherwise.")
     frame = widen(Frame(), [worded])
-    found = audit_task(sandbox, task.model_copy(update={"frame": frame}))
+    found = audit_task(sandbox, task.with_frame(frame))
     assert found.state == state, [fault.message for fault in found.faults]
