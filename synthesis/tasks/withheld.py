@@ -150,13 +150,12 @@ def _variant(sandbox: Sandbox, solved: _Solved, withheld: Withheld) -> WithheldV
     _require_silence(solved, withheld)
     form, expected = withheld_form(solved.subject.answer_form)
     told = {name: value for name, value in expected.items() if value is not None}
-    narrow = solved.subject.model_copy(
+    narrow = solved.subject.with_frame(None).model_copy(
         update={
             "program": offered(solved.subject.program, withheld),
             "answer_form": form,
             "reference": Reference(answer=answer_text(told)),
             "withheld": withheld,
-            "frame": None,
         }
     )
     frame = reference_frame(sandbox, narrow)
