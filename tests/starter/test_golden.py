@@ -56,7 +56,7 @@ def test_the_reference_makes_a_golden_state(sandbox: Sandbox, folder: Path, task
     assert golden_differences(subject.golden, start, end) == ()
 
 
-@pytest.mark.parametrize(("folder", "task"), [pytest.param(*one, id=one[1].key) for one in TASKS])
+@pytest.mark.parametrize(("folder", "task"), [pytest.param(*one, id=one[1].key) for one in TASKS[::4]])
 @pytest.mark.slow
 def test_the_audit_of_the_golden_state_is_green(sandbox: Sandbox, folder: Path, task: TaskRecord) -> None:
     found = audit_task(sandbox, judged_by_golden(sandbox, folder, task))
