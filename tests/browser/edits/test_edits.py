@@ -47,9 +47,7 @@ def page(chromium: Browser, live_site: str, made: SeedLibrary) -> Iterator[Page]
     context.close()
 
 
-def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_the_approvals_it_should(
-    page: Page, made: SeedLibrary
-) -> None:
+def test_a_tool_is_mended_by_keys_and_its_fix_carries_over_right_approvals(page: Page, made: SeedLibrary) -> None:
     queue = seed.queue(seed.people("adjudicator")[0], "Failing tools", "tool")
     page.goto(f"/review/{queue.pk}/")
     next_item(page, "form[data-decide]")

@@ -79,27 +79,24 @@ def start_golden(user: Any, task: Task, equality: Equality) -> Job:
     obstacle = find_obstacle(task.current)
     if obstacle:
         raise Conflict(obstacle)
-    subject = f"task:{task.pk}"
-    known = open_of(KIND, subject)
-    if known is not None:
-        return known
-    with transaction.atomic():
-        payload = {"task": task.pk, "equality": equality}
-        row = create(KIND, f"Golden state of task {task.pk}", payload, user, subject=subject)
-        audit(user, "task.golden.start", task, equality=equality)
-    return row
+    return _queue_once(user, "task", task, f"Golden state of task {task.pk}", equality)
 
 
 def start_environment_golden(user: Any, environment: Environment, equality: Equality) -> Job:
     """Queue the making of golden states for the tasks of an environment that have a reference."""
-    subject = f"environment:{environment.pk}"
+    title = f"Golden states of the tasks of {environment.name}"
+    return _queue_once(user, "environment", environment, title, equality)
+
+
+def _queue_once(user: Any, kind: str, about: Task | Environment, title: str, equality: Equality) -> Job:
+    """Return the open job about the object, or queue one."""
+    subject = f"{kind}:{about.pk}"
     known = open_of(KIND, subject)
     if known is not None:
         return known
     with transaction.atomic():
-        payload = {"environment": environment.pk, "equality": equality}
-        row = create(KIND, f"Golden states of the tasks of {environment.name}", payload, user, subject=subject)
-        audit(user, "environment.golden.start", environment, equality=equality)
+        row = create(KIND, title, {kind: about.pk, "equality": equality}, user, subject=subject)
+        audit(user, f"{kind}.golden.start", about, equality=equality)
     return row
 
 
