@@ -6,7 +6,7 @@ import contextlib
 from typing import Any
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, TimeoutError
+from playwright.sync_api import Error, Page, TimeoutError
 
 LOOKS = [(1440, "light"), (400, "dark")]
 """Each width and each theme once."""
@@ -76,9 +76,16 @@ def _misfits(page: Page, where: str) -> list[str]:
 def violations(page: Page) -> list[dict[str, Any]]:
     """axe's violations of the page as it stands, once nothing on it is dimmed because it waits for a reply.
 
-    A request may begin while axe looks: what it finds is looked at once more.
+    A request may begin while axe looks: what it finds is looked at once more. So is a page that was leaving.
     """
-    return _look(page) and _look(page)
+    try:
+        found = _look(page)
+    except Error as error:
+        if "Execution context was destroyed" not in error.message:
+            raise
+        page.wait_for_load_state()
+        return _look(page)
+    return found and _look(page)
 
 
 def _look(page: Page) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.checks import faults, next_item
+from tests.browser.checks import arrived, faults, next_item
 from tests.browser.test_environments import signed_in
 from tests.edits.seed import RIGHT, WRONG, SeedLibrary, approve, assessed, library
 from tests.edits.test_pages import carried_out
@@ -189,11 +189,11 @@ def test_what_two_tabs_type_is_not_lost(page: Page, made: SeedLibrary) -> None:
     page.wait_for_selector("text=The draft is kept")  # else the other tab may come first
     other.fill("#edit-instruction", "Second.")
     other.keyboard.press("Control+s")
-    other.wait_for_selector("text=changed in another tab")
+    arrived(other, "text=changed in another tab")
     assert other.input_value("#edit-instruction") == "Second."
-    other.keyboard.press("Control+s")
-    other.wait_for_load_state()
-    other.wait_for_selector("text=changed in another tab")
+    with other.expect_navigation():  # the page that is leaving says the same
+        other.keyboard.press("Control+s")
+    arrived(other, "text=changed in another tab")
     assert Edit.objects.get().body["instruction"] == "First.", "pressing it once more does not win either"
     expect(other.locator("[aria-label^='Mine, theirs']")).to_contain_text("First.")
     assert not faults(other, "edits")
