@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from synthesis.contracts import CheckRecord, ChecksVerifier, RubricVerifier, Verifier
+from synthesis.contracts import CheckRecord, ChecksVerifier, Reward, RubricVerifier, State, Verifier
+from synthesis.verifiers.checks import Evaluator
+from synthesis.verifiers.rewards import score_end
 
 
 def list_checks(sources: Sequence[str | CheckRecord], labels: Sequence[str] = ()) -> tuple[CheckRecord, ...]:
@@ -15,6 +17,14 @@ def list_checks(sources: Sequence[str | CheckRecord], labels: Sequence[str] = ()
         one if isinstance(one, CheckRecord) else CheckRecord(label=label, source=one)
         for one, label in zip(sources, named, strict=False)
     )
+
+
+def score_checks(
+    sandbox: Evaluator, checks: Sequence[str], initial: State, final: State, answer: str | None = "", **fields: Any
+) -> Reward:
+    """Return what an end earns by checks: `fields` are those of their verifier (`rule`, `marks`, `frame`)."""
+    verifier = ChecksVerifier(checks=list_checks(checks), **fields)
+    return score_end(sandbox, verifier, initial, final, answer)
 
 
 def nest_verifier(fields: dict[str, Any]) -> dict[str, Any]:

@@ -93,7 +93,8 @@ KINDS: dict[str, FindingKind] = {
     "check_true_at_start": FindingKind(
         "info",
         "Check true at the start",
-        "It holds before the agent acts: by proportion, doing nothing is paid for it; by goals, it is a guard.",
+        "It holds before the agent acts: by proportion, doing nothing is paid for it; by goals, it is a guard; "
+        "an assertion of a script has to hold at the end as well.",
     ),
     "all_true_at_start": FindingKind(
         "warning",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -48,12 +49,14 @@ class FaultCount(Frozen):
 
 class AuditMeasure(Frozen):
     """What the audit is worth. `false_green` is the share of the faulty verifiers that come out green, `false_red` that
-    of the sound ones that come out red; `wrong` are these."""
+    of the sound ones that come out red; `wrong` are these. `by_origin` counts the faulty verifiers by where their
+    tasks come from."""
 
     faulty: int
     sound: int
     false_green: float
     false_red: float
+    by_origin: dict[str, int]
     by_kind: dict[str, FaultCount]
     sound_by_kind: dict[str, FaultCount]
     paid_wrong_ways: int
@@ -108,6 +111,7 @@ def measure_audit(
     return _sum_up(
         audited[: len(faults)],
         audited[len(faults) :],
+        origins=Counter(fault.task.origin for fault in faults),
         paid=effects.count("paid"),
         refused=effects.count("refused"),
         drawn=ready - began,
@@ -132,6 +136,7 @@ def _sum_up(
     faulty: Sequence[AuditedVerifier],
     sound: Sequence[AuditedVerifier],
     *,
+    origins: Mapping[str, int],
     paid: int,
     refused: int,
     drawn: float,
@@ -144,6 +149,7 @@ def _sum_up(
         sound=len(sound),
         false_green=len(green) / len(faulty) if faulty else 0.0,
         false_red=len(red) / len(sound) if sound else 0.0,
+        by_origin=dict(origins),
         by_kind={kind: _count(faulty, kind) for kind in KINDS},
         sound_by_kind={kind: _count(sound, kind) for kind in ("as_it_is", *REWRITES)},
         paid_wrong_ways=paid,

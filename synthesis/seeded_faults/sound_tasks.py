@@ -41,7 +41,7 @@ from synthesis.scripted.library import shelf
 from synthesis.scripted.planted import THEMES
 from synthesis.scripted.programs.recipes import RECIPES
 from synthesis.tasks.known_ways import find_way_faults
-from synthesis.tasks.minimal_reference import earned
+from synthesis.tasks.minimal_reference import score_reference
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import Fault, TaskAudit, state_of
 from synthesis.verifiers.call_sequences import Subject, run_calls
@@ -100,12 +100,14 @@ def audit_judged_task(sandbox: Sandbox, task: JudgedTask, at_once: int = 1) -> T
     start = run_calls(sandbox, subject, ()).state
     assert start is not None
     solved = {
-        number: run for number, run in enumerate(task.runs) if earned(sandbox, unframed, start, run)[1] >= SOLVED_AT
+        number: run
+        for number, run in enumerate(task.runs)
+        if score_reference(sandbox, unframed, start, run)[1] >= SOLVED_AT
     }
     refused = [
         Fault(kind="run_refused", message=f"The known right way {number} does not earn everything.")
         for number, way in enumerate(task.ways, 1)
-        if earned(sandbox, subject, start, way)[1] < SOLVED_AT
+        if score_reference(sandbox, subject, start, way)[1] < SOLVED_AT
     ]
     faults = (*refused, *find_way_faults(sandbox, subject, unframed, start, solved).faults, *report.faults)
     return report.model_copy(update={"faults": faults, "state": state_of(faults)})

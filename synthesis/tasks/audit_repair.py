@@ -17,7 +17,7 @@ from synthesis.tasks.author_form import open_fields, require_form
 from synthesis.tasks.check_source import fields_read
 from synthesis.tasks.checks import judge, settle
 from synthesis.tasks.known_ways import KnownWays, describe_call, examine_ways, solved_attempts
-from synthesis.tasks.minimal_reference import earned
+from synthesis.tasks.minimal_reference import score_reference
 from synthesis.tasks.reference_search import find_other_ways, solved
 from synthesis.tasks.repair_form import RepairReply, read_repair
 from synthesis.tasks.repair_prompt import FAULT_CHARS, repair_words, serious_faults
@@ -180,7 +180,7 @@ async def _with_reference(
     subject = unframed(world, task, None)
     asked = tuple(call for call in reference.calls if call not in not_asked)
     for tried in (reference.model_copy(update={"calls": asked}), reference):
-        if (await kit.run(earned, kit.sandbox, subject, world.start, tried))[1] >= SOLVED_AT:
+        if (await kit.run(score_reference, kit.sandbox, subject, world.start, tried))[1] >= SOLVED_AT:
             others = find_other_ways(await solved_attempts(kit, world, task), tried, not_asked)
             return await framed(kit, world, task.model_copy(update={"reference": tried}), others)
     return None

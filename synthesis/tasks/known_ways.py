@@ -15,7 +15,7 @@ from synthesis.drafts import TaskDraft
 from synthesis.formats.values import shorten
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
-from synthesis.tasks.minimal_reference import earned, unneeded_acts
+from synthesis.tasks.minimal_reference import score_reference, unneeded_acts
 from synthesis.tasks.reference_search import executed_calls
 from synthesis.tasks.solver_runs import judged_again
 from synthesis.tasks.task_context import World
@@ -97,7 +97,7 @@ def _examine_run(
     """The fault of a run that earns less than its conditions say; what it did beside the known calls joins them."""
     assert subject.reference is not None
     made = known.calls
-    _, reward = earned(sandbox, subject, start, known)
+    _, reward = score_reference(sandbox, subject, start, known)
     if reward >= SOLVED_AT:
         return []
     run = run_calls(sandbox, subject, made, start)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall, State
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.checks import marks, score_checks
+from synthesis.verifiers.rewards import score_end
 
 MOST_EXECUTIONS = 80
 """So many shorter sequences of one reference are executed (ours)."""
@@ -43,21 +43,18 @@ def unneeded_acts(sandbox: Sandbox, subject: Subject, start: State, reference: R
 
     def earns_all(calls: Calls) -> bool:
         shorter = reference.model_copy(update={"calls": calls})
-        return earned(sandbox, subject, start, shorter)[1] >= SOLVED_AT
+        return score_reference(sandbox, subject, start, shorter)[1] >= SOLVED_AT
 
     kept = _reduce(sandbox, subject, start, reference.calls, earns_all)
     return tuple(number for number in range(len(reference.calls)) if number not in kept)
 
 
-def earned(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> tuple[str, float]:
-    """(hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0."""
+def score_reference(sandbox: Sandbox, subject: Subject, start: State, reference: Reference) -> tuple[str, float]:
+    """Return (hash of the end state, reward) of a reference when it is executed; an episode that is lost earns 0."""
     run = run_calls(sandbox, subject, reference.calls, start)
     if run.state is None:
         return "", 0.0
-    known = marks(sandbox, subject.checks, start) if subject.rule == "goals" else None
-    given = (sandbox, subject.checks, start, run.state)
-    reward = score_checks(*given, answer=reference.answer, rule=subject.rule, marks=known, frame=subject.frame)
-    return run.digest, reward.reward
+    return run.digest, score_end(sandbox, subject.verifier, start, run.state, reference.answer).reward
 
 
 def _reduce(

@@ -23,7 +23,7 @@ from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
-from synthesis.tasks.minimal_reference import earned, without_idle_acts
+from synthesis.tasks.minimal_reference import score_reference, without_idle_acts
 from synthesis.tasks.solver_runs import kept_runs
 from synthesis.tasks.submitted_values import describe_disagreements
 from synthesis.tasks.task_context import World, world_of
@@ -107,7 +107,7 @@ def shortest(
     ]
     for _, _, calls, attempt, whole in sorted(candidates, key=lambda candidate: candidate[:2]):
         reference = Reference(calls=calls, answer=attempt.answer)
-        digest, reward = earned(sandbox, subject, start, reference)
+        digest, reward = score_reference(sandbox, subject, start, reference)
         if reward >= SOLVED_AT and (not whole or digest == attempt.final_hash):
             return without_idle_acts(sandbox, subject, start, reference)
     return None

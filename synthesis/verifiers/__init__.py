@@ -22,6 +22,6 @@ Green: nothing earns 0, the reference 1, twice the same, its answer in other spe
 rubric (`rubric_audit.py`) must also refuse an answer that only claims. Rows: `webapp/scenarios/audits`.
 """
 
-from synthesis.verifiers.checks import do_nothing, marks, reward_of, score_checks, trace, verifier_hash
+from synthesis.verifiers.checks import marks, reward_of, trace, verifier_hash
 
-__all__ = ["do_nothing", "marks", "reward_of", "score_checks", "trace", "verifier_hash"]
+__all__ = ["marks", "reward_of", "trace", "verifier_hash"]

@@ -17,7 +17,7 @@ from synthesis.contracts import Frame, Mark, OutsideChange, Patch, Reward, Score
 from synthesis.errors import InputError
 from synthesis.runtime import Sandbox, apply_patch
 from synthesis.verifiers.check_table import Bound, unbounded, verdict_table
-from synthesis.verifiers.frame import frame_key, outside_changes
+from synthesis.verifiers.frame import frame_key
 
 
 class Evaluator(Protocol):
@@ -28,29 +28,6 @@ class Evaluator(Protocol):
     ) -> list[Verdict]:
         """See `Sandbox.evaluate_checks`."""
         ...
-
-
-def score_checks(
-    sandbox: Evaluator,
-    checks: Sequence[str],
-    initial: State,
-    final: State,
-    *,
-    answer: str | None = "",
-    rule: ScoreRule,
-    marks: Sequence[Mark] | None = None,
-    frame: Frame | None = None,
-) -> Reward:
-    """The reward of a final state. For the rule `goals` without `marks`, they are worked out on the initial state.
-    With a `frame`, a change outside it makes the reward 0.
-
-    Raises InputError (no checks, or marks that do not match them) and InfrastructureError; a check that raises,
-    runs out of time or breaks its process has failed.
-    """
-    if rule == "goals" and marks is None:
-        marks = _marks(sandbox, checks, initial)
-    verdicts = sandbox.evaluate_checks(checks, initial, final, answer=answer)
-    return reward_of(verdicts, rule, marks, outside_changes(frame, initial, final))
 
 
 def reward_of(
@@ -91,10 +68,6 @@ def reward_of(
 
 def marks(sandbox: Evaluator, checks: Sequence[str], initial: State) -> list[Mark]:
     """What each check is on the initial state: a goal is false there, a guard true, a broken one raises."""
-    return _marks(sandbox, checks, initial)
-
-
-def _marks(sandbox: Evaluator, checks: Sequence[str], initial: State) -> list[Mark]:
     return [mark_of(verdict) for verdict in sandbox.evaluate_checks(checks, initial, initial)]
 
 
@@ -103,18 +76,6 @@ def mark_of(verdict: Verdict) -> Mark:
     if verdict.raised:
         return "broken"
     return "guard" if verdict.passed else "goal"
-
-
-def do_nothing(
-    sandbox: Sandbox,
-    checks: Sequence[str],
-    initial: State,
-    *,
-    rule: ScoreRule = "proportion",
-    marks: Sequence[Mark] | None = None,
-) -> Reward:
-    """What an agent earns that does nothing at all."""
-    return score_checks(sandbox, checks, initial, initial, rule=rule, marks=marks)
 
 
 def trace(

@@ -9,6 +9,7 @@ import pytest
 
 from synthesis.errors import InfrastructureError, SandboxLost
 from synthesis.runtime import Sandbox, default_sandbox
+from synthesis.seeded_faults.audit_measure import measure_audit
 from tests.fixtures.llm import Request, llm_server, say
 from tests.verifiers.shop import ANSWER, OTHERS, check
 from tests.verifiers.test_rubric import judge_of, shown
@@ -24,6 +25,7 @@ from webapp.scenarios.audits.services import (
     start_filter_audit,
     start_task_audit,
 )
+from webapp.scenarios.audits.sound_tasks import draw_sound_tasks
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskReference
 from webapp.scenarios.references import save_reference
 
@@ -45,6 +47,15 @@ def no_sandbox() -> Sandbox:
 
 def audited(*tasks: Task, **options: Any) -> dict[str, Any]:
     return audit_tasks(default_sandbox(), [task.pk for task in tasks], **options)
+
+
+def test_faults_are_seeded_into_green_tasks_that_are_stored_here() -> None:
+    sound, weak = make_task(), make_task(WEAK, OTHERS, ANSWER, key="weak")
+    audited(sound, weak)
+    (known,) = draw_sound_tasks()
+    assert (known.name, known.origin, len(known.checks)) == (sound.key, "stored", 2), "the answer form makes the third"
+    found = measure_audit(default_sandbox(), [known], faulty=2, sound=1)
+    assert (found.by_origin, found.false_red) == ({"stored": 2}, 0)
 
 
 def test_a_green_and_a_red_task_with_what_lists_copy() -> None:

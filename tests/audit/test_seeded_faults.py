@@ -15,7 +15,7 @@ from synthesis.seeded_faults.audit_measure import AuditMeasure, FaultCount, bund
 from synthesis.seeded_faults.sound_rewrites import REWRITES, rewrite_task
 from synthesis.seeded_faults.sound_tasks import JudgedTask, starter_tasks, subject_of
 from synthesis.seeded_faults.verifier_faults import KINDS, draw_faults
-from synthesis.tasks.minimal_reference import earned
+from synthesis.tasks.minimal_reference import score_reference
 from synthesis.verifiers.call_sequences import run_calls
 
 FEW = ("school-drama-to-robotics", "tools-amina-longer")
@@ -35,7 +35,7 @@ def earn(sandbox: Sandbox, task: JudgedTask, reference: object) -> float:
     subject = subject_of(task)
     start = run_calls(sandbox, subject, ()).state
     assert start is not None
-    return earned(sandbox, subject, start, reference)[1]  # type: ignore[arg-type]
+    return score_reference(sandbox, subject, start, reference)[1]  # type: ignore[arg-type]
 
 
 def test_a_seeded_fault_pays_a_wrong_way_or_refuses_a_right_one(sandbox: Sandbox, few: list[JudgedTask]) -> None:
@@ -80,13 +80,14 @@ def test_the_command_prints_the_measure_and_fails_if_too_many_came_out_wrong() -
     counts = {"paid_wrong_ways": 2, "refused_right_ways": 0, "drawn_in_seconds": 1.0, "seconds": 2.0, "wrong": ()}
     found = AuditMeasure(
         faulty=2, sound=1, false_green=0.5, false_red=0.0, by_kind={"sleeper": FaultCount(seeded=2, red=1, green=1)},
-        sound_by_kind={}, **counts,
+        by_origin={}, sound_by_kind={}, **counts,
     )  # fmt: skip
     out = io.StringIO()
     command = "webapp.scenarios.management.commands.audit"
     with (
         mock.patch(f"{command}.measure_audit", return_value=found),
-        mock.patch(f"{command}.bundled_tasks"),
+        mock.patch(f"{command}.bundled_tasks", return_value=[]),
+        mock.patch(f"{command}.draw_sound_tasks", return_value=[]),
         pytest.raises(CommandError, match="More than 2%"),
     ):
         call_command("audit", "--seeded-faults", "--json", stdout=out, stderr=io.StringIO())

@@ -73,6 +73,14 @@ def test_a_smaller_number_of_environments_is_within_a_larger_one() -> None:
     assert len(drawn(environment_count=13)) == 12
 
 
+def test_an_environment_whose_tasks_are_judged_by_rubrics_is_drawn_too() -> None:
+    make_tasks(2, 1)
+    task = Task.objects.order_by("pk").first()
+    assert task is not None
+    Task.objects.filter(pk=task.pk).update(verifier_kind="rubric", check_count=0)
+    assert task.environment_id in drawn(environment_count=2)
+
+
 def test_halves_are_those_alike_in_topic_and_tools_and_the_set_stays_out() -> None:
     make_tasks(4, 1)
     given = make_environment("given", source="elsewhere").environment

@@ -13,8 +13,9 @@ import pytest
 from synthesis.contracts import Limits, Program, State, Tool, Verdict
 from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.runtime import Sandbox
-from synthesis.verifiers import score_checks, trace
+from synthesis.verifiers import trace
 from synthesis.verifiers.check_table import verdict_table
+from tests.verifier_fields import score_checks
 
 WAYS = (
     "str(lambda: 0)", "str(i for i in ())", "str(object())", "repr(final_state.get)", "f'{map(str, [])!r}'",

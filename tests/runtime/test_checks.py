@@ -12,8 +12,9 @@ from synthesis.errors import InputError, StateError
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.episode import Link
 from synthesis.runtime.sandbox import AT_ONCE
-from synthesis.verifiers import do_nothing, marks, reward_of, score_checks, trace, verifier_hash
+from synthesis.verifiers import marks, reward_of, trace, verifier_hash
 from synthesis.verifiers.check_table import verdict_table
+from tests.verifier_fields import score_checks
 
 DONE = "def check_func(final_state):\n    return final_state['n'] == 2\n"
 KEPT = "def check_func(final_state):\n    return 'k' in final_state\n"
@@ -148,11 +149,11 @@ def test_rewards(sandbox: Sandbox) -> None:
     found = score_checks(sandbox, checks, start, end, rule="proportion")
     assert (found.reward, found.passed, found.total) == (0.5, 2, 4)
     assert marks(sandbox, checks, start) == ["goal", "guard", "broken", "goal"]
-    assert do_nothing(sandbox, checks, start).reward == 0.25
+    assert score_checks(sandbox, checks, start, start, rule="proportion").reward == 0.25
     goals = score_checks(sandbox, [DONE, KEPT], start, end, rule="goals")
     assert (goals.reward, goals.passed, goals.total) == (1.0, 1, 1)
     assert score_checks(sandbox, [DONE, KEPT], start, {"n": 2}, rule="goals").reward == 0.0
-    assert do_nothing(sandbox, [DONE, KEPT], start, rule="goals").reward == 0.0
+    assert score_checks(sandbox, [DONE, KEPT], start, start, rule="goals").reward == 0.0
     matrix = trace(
         sandbox, [DONE, KEPT], start, [[{"op": "replace", "path": "/n", "value": 2}], [{"op": "remove", "path": "/k"}]]
     )

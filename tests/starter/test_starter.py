@@ -19,7 +19,8 @@ from synthesis.starter import environment, folders, load, read, references, runs
 from synthesis.starter.record import execute, program_of, record_folder
 from synthesis.tasks.leak import leaks, names_of
 from synthesis.verifiers.check_reads import reads_answer
-from synthesis.verifiers.checks import do_nothing, marks
+from synthesis.verifiers.checks import marks
+from tests.verifier_fields import score_checks
 
 FOLDERS = folders()
 TASKS = [(folder, task) for folder in FOLDERS for task in tasks(folder)]
@@ -58,7 +59,7 @@ def test_doing_nothing_earns_nothing_and_something_is_guarded(sandbox, folder, t
     state = start(sandbox, folder, task)
     sources = [check.source for check in task.verifier.checks]
     found = marks(sandbox, sources, state)
-    assert do_nothing(sandbox, sources, state, rule="goals", marks=found).reward == 0
+    assert score_checks(sandbox, sources, state, state, rule="goals", marks=found).reward == 0
     assert set(found) == {"goal", "guard"}
     asked = [mark for mark, source in zip(found, sources, strict=True) if reads_answer(source)]
     assert asked == ["goal"] * len(task.answer_form)

@@ -13,7 +13,6 @@ from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers import reward_of, verifier_hash
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
-from synthesis.verifiers.checks import score_checks
 from synthesis.verifiers.frame import (
     frame_of,
     outside_changes,
@@ -25,6 +24,7 @@ from synthesis.verifiers.frame import (
 )
 from synthesis.verifiers.frame_words import frame_lines, outside_sentence
 from synthesis.verifiers.reference_frame import reference_frame
+from tests.verifier_fields import score_checks
 
 from .shop import ANSWER, TEA, reference, subject
 

@@ -21,8 +21,9 @@ from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 from synthesis.verifiers.call_sequences import Subject, run_calls
-from synthesis.verifiers.golden import golden_hash, score_golden
+from synthesis.verifiers.golden import golden_hash
 from synthesis.verifiers.golden.golden_states import MadeGolden, make_golden
+from synthesis.verifiers.rewards import score_end
 
 from .test_pinned_values import call, desk
 
@@ -169,7 +170,7 @@ def earned(sandbox: Sandbox, golden: GoldenVerifier, *tools: Any, **changes: Any
     start, end = run_calls(sandbox, task, ()).state, run_calls(sandbox, task, calls(*tools)).state
     assert start is not None
     assert end is not None
-    return score_golden(sandbox, golden, start, end, ANSWER).reward
+    return score_end(sandbox, golden, start, end, ANSWER).reward
 
 
 def test_roles_are_found_by_executing_the_reference(sandbox: Sandbox) -> None:
@@ -313,10 +314,10 @@ def test_a_score_says_what_differs(sandbox: Sandbox) -> None:
     assert start is not None
     assert wrong is not None
     assert right is not None
-    reward = score_golden(sandbox, golden, start, wrong, ANSWER)
+    reward = score_end(sandbox, golden, start, wrong, ANSWER)
     assert (reward.reward, reward.rule, reward.passed, reward.total) == (0, "golden", 1, 2)
     assert reward.verdicts[0].reason == (
         "It differs from the golden state: guest of a new record in badges should be “G-01”, is “G-02”."
     )
-    assert score_golden(sandbox, golden, start, right, '{"rooms": 3}').reward == 0
-    assert score_golden(sandbox, golden, start, right, ANSWER).reward == 1
+    assert score_end(sandbox, golden, start, right, '{"rooms": 3}').reward == 0
+    assert score_end(sandbox, golden, start, right, ANSWER).reward == 1

@@ -11,9 +11,8 @@ from synthesis.verifiers.golden.golden_scores import (
     STATE_LABEL,
     golden_hash,
     reward_golden,
-    score_golden,
     state_verdict,
 )
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
-__all__ = ["STATE_LABEL", "golden_differences", "golden_hash", "reward_golden", "score_golden", "state_verdict"]
+__all__ = ["STATE_LABEL", "golden_differences", "golden_hash", "reward_golden", "state_verdict"]

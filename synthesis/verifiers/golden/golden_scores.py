@@ -10,7 +10,7 @@ from synthesis.contracts import OutsideChange, Reward, State, Verdict
 from synthesis.contracts.verifier_kinds import GoldenVerifier
 from synthesis.errors import InputError
 from synthesis.runtime import state_hash
-from synthesis.verifiers.checks import Evaluator, reward_of
+from synthesis.verifiers.checks import reward_of
 from synthesis.verifiers.frame_words import outside_line
 from synthesis.verifiers.golden.state_comparison import golden_differences
 
@@ -37,15 +37,6 @@ def reward_golden(golden: GoldenVerifier, verdicts: Sequence[Verdict], start: St
     return reward_of([state_verdict(differences), *verdicts], "golden", outside=differences)
 
 
-def score_golden(
-    sandbox: Evaluator, golden: GoldenVerifier, start: State, end: State, answer: str | None = ""
-) -> Reward:
-    """Return what an end earns, its checks evaluated. Raises StateError and InfrastructureError."""
-    sources = [check.source for check in golden.checks]
-    checked = sandbox.evaluate_checks(sources, start, end, answer=answer) if sources else []
-    return reward_golden(golden, checked, start, end)
-
-
 def golden_hash(golden: GoldenVerifier) -> str:
     """SHA-256, in hex, of what of a golden verifier decides rewards: without names, labels and reasons."""
     text = json.dumps(
@@ -61,4 +52,4 @@ def golden_hash(golden: GoldenVerifier) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-__all__ = ["golden_hash", "reward_golden", "score_golden", "state_verdict"]
+__all__ = ["golden_hash", "reward_golden", "state_verdict"]

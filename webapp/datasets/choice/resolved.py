@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from training.dataset import Names, Split
 from webapp.datasets.choice.apart import RowRules, named_datasets, rules_of
@@ -98,7 +98,8 @@ def _candidates(choice: DatasetSelection, rules: RowRules) -> list[Drawn]:
     """Environments with something that the filter finds and that can be a row, less those of other datasets."""
     found: QuerySet[Any]
     if choice.kind == "tasks":
-        found = tasks_of(choice).filter(environment=OuterRef("pk"), current__isnull=False, check_count__gt=0)
+        judged = Q(check_count__gt=0) | Q(verifier_kind="rubric")
+        found = tasks_of(choice).filter(judged, environment=OuterRef("pk"), current__isnull=False)
     else:
         found = trajectories_of(choice).filter(environment=OuterRef("pk"))
     rows = Environment.objects.filter(Exists(found.order_by())).order_by("pk").values_list("pk", "source", "key")

@@ -16,6 +16,7 @@ from webapp.commands import BAD_HOUSE, as_json, one_clear_line, source_name, tel
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.report import by_source, faults, numbers
 from webapp.scenarios.audits.rubric_judge import registered_judge
+from webapp.scenarios.audits.sound_tasks import draw_sound_tasks
 from webapp.scenarios.models import AUDIT_RESULTS, Task
 from webapp.scenarios.starter_set import load_starter
 from webapp.templatetags.show import plain
@@ -38,7 +39,8 @@ class Command(BaseCommand):
         which.add_argument(
             "--seeded-faults",
             action="store_true",
-            help="measure the audit itself: verifiers of bundled tasks with one seeded fault each, and sound ones",
+            help="measure the audit itself: verifiers of bundled tasks, and of green ones stored here, with one seeded "
+            "fault each, and sound ones",
         )
         parser.add_argument("--fresh", action="store_true", help="compute again what is known")
         parser.add_argument("--notes", action="store_true", help="list notes too, not only faults")
@@ -71,7 +73,8 @@ class Command(BaseCommand):
         """Audit verifiers with a seeded fault and sound ones, and say how many came out wrong."""
         with one_clear_line():
             sandbox = default_sandbox()
-            found = measure_audit(sandbox, bundled_tasks(sandbox), tell=self.stderr.write)
+            known = [*bundled_tasks(sandbox), *draw_sound_tasks()]
+            found = measure_audit(sandbox, known, tell=self.stderr.write)
         for one in found.wrong:
             self.stderr.write(
                 f"{one.state} {plain(one.kind)}: {plain(one.task)}: {plain(one.about)}. {plain(one.shown)}"
