@@ -130,7 +130,7 @@ def test_the_panel_follows_the_filter(client: Client) -> None:
     look = reverse("datasets:preview")
     said = {"kind": "tasks", "unit": "task", "test_share": "0.2", "seed": "0"}
     assert "6 tasks match" in text(client.get(look, said))
-    assert "1 tasks match" in text(client.get(look, said | {"pass_low": "0.2", "pass_high": "0.8"}))
+    assert "1 task matches" in text(client.get(look, said | {"pass_low": "0.2", "pass_high": "0.8"}))
     assert "2 tasks match" in text(client.get(look, said | {"environments": str(tasks[2].environment_id)}))
     assert "Nothing matches. Widen the filter." in text(client.get(look, said | {"source": "nowhere"}))
     assert "has to be changed first" in text(client.get(look, said | {"pass_low": "7"}))
