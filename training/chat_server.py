@@ -27,9 +27,10 @@ import torch
 from jinja2 import TemplateError
 
 from synthesis.contracts import Message, Tool
-from synthesis.errors import EnvariumError, InputError
+from synthesis.errors import EnvariumError, FormatError, InputError
 from synthesis.formats.values import clean
-from synthesis.llm.wire import reply_message
+from synthesis.json_reader import read_json
+from synthesis.llm.wire import read_arguments, reply_message
 from training.config import Optimiser
 from training.engines.local import continue_all
 from training.job import SERVING_KEY
@@ -38,6 +39,7 @@ from training.policy import Generation
 from training.templates import read_turn, render
 
 BODY_BYTES = 16 * 1024 * 1024
+BODY_MEMORY = 256 * 1024 * 1024
 GATHER_S = 0.02
 """A batch waits so long for others after its first request came."""
 SERVED = frozenset(
@@ -204,13 +206,12 @@ def _message(given: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _call(given: Mapping[str, Any]) -> dict[str, Any]:
+    """A call with its arguments as an object. Raises RefusedChat: they are none."""
     function = dict(given["function"])
-    try:
-        arguments = json.loads(function.get("arguments") or "{}")
-    except (TypeError, ValueError):
-        arguments = {}
-    function["arguments"] = arguments if isinstance(arguments, dict) else {}
-    return {**given, "function": function}
+    arguments, error = read_arguments(function.get("arguments"))
+    if error:
+        raise RefusedChat(f"messages: a call of {clean(str(function.get('name')))[:100]!r}: {error}", "messages")
+    return {**given, "function": {**function, "arguments": arguments}}
 
 
 def _tool(given: Mapping[str, Any]) -> Tool:
@@ -261,14 +262,14 @@ def handler_of(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
 def _answer(model: ChatModel, text: bytes) -> tuple[int, dict[str, Any]]:
     """Boundary of a request: every error is an answer."""
     try:
-        body = json.loads(text)
+        body = read_json(text, "the body", most_memory=BODY_MEMORY)
         if not isinstance(body, dict):
             raise RefusedChat("The body is no JSON object.")
         return 200, model.complete(body)
     except RefusedChat as error:
         return 400, _error(str(error), error.param, error.code)
-    except (ValueError, RecursionError) as error:
-        return 400, _error(f"The body cannot be read: {error}", "", "malformed_body")
+    except FormatError as error:
+        return 400, _error(str(error), "", "malformed_body")
     except Exception as error:
         return 500, _error(str(error) or type(error).__name__, "", "model_failed")
 

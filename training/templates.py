@@ -22,8 +22,9 @@ from trl import chat_template_utils as trl_templates
 
 from synthesis.contracts import Message, Tool, ToolCall
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.files import require_usable
+from synthesis.formats.call_results import match_results
 from synthesis.formats.values import clean
+from synthesis.json_reader import read_json, require_usable
 
 Messages = Sequence[Mapping[str, Any]]
 _TRAINING = "_training_chat_template"
@@ -170,7 +171,7 @@ def pieces(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str
 
 def prompt_ids(tokenizer: Tokenizer, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
     """Ids of a conversation that the agent has not spoken in yet, up to where it begins to write."""
-    text = render(tokenizer, [spelled(message) for message in messages], offered(tools), prompt=True)
+    text = render(tokenizer, spell_messages(messages), offered(tools), prompt=True)
     return tokenizer.encode(text, add_special_tokens=False)
 
 
@@ -180,11 +181,11 @@ def suffix_ids(tokenizer: Tokenizer, answered: Message, fresh: Sequence[Message]
     A template renders a suffix only behind a conversation, so one of the same shape stands in: what the agent really
     wrote is never rendered again. Raises InputError: the template does not allow it.
     """
-    names = {call.id: call.name for call in answered.tool_calls}
-    calls = [_call(ToolCall(id=m.tool_call_id, name=names.get(m.tool_call_id) or "x")) for m in fresh if _is_tool(m)]
+    told = spell_messages([answered, *fresh])[1:]
+    results = [one for one in told if one["role"] == "tool"]
+    calls = [_call(ToolCall(id=one["tool_call_id"], name=one.get("name") or "x")) for one in results]
     stand_in: dict[str, Any] = {"role": "assistant", "content": "" if calls else "x"}
     dummy = [{"role": "user", "content": "x"}, stand_in | ({"tool_calls": calls} if calls else {})]
-    told = [spelled(message, names) for message in fresh]
     return list(_suffix(tokenizer, tokenizer.chat_template, json.dumps(dummy), json.dumps(told)))
 
 
@@ -231,16 +232,21 @@ def _compiled(template: str) -> Any:
     return load_response_template(json.loads(template))
 
 
-def _is_tool(message: Message) -> bool:
-    return message.role == "tool"
+def spell_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Messages as templates take them: a turn's results in the order of its calls, each with its tool's name."""
+    written = []
+    turn: tuple[ToolCall, ...] = ()
+    for answered in match_results(messages):
+        turn = turn if answered.message.role == "tool" else answered.message.tool_calls
+        written.append(spelled(answered.message, "" if answered.call is None else turn[answered.call].name))
+    return written
 
 
-def spelled(message: Message, names: Mapping[str, str] | None = None) -> dict[str, Any]:
-    """A message as templates take it. `names` gives a result its tool's name by the call's id."""
+def spelled(message: Message, tool: str = "") -> dict[str, Any]:
+    """A message as templates take it. `tool` is the one whose result it is."""
     written: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
-        name = (names or {}).get(message.tool_call_id, "")
-        return written | {"tool_call_id": message.tool_call_id} | ({"name": name} if name else {})
+        return written | {"tool_call_id": message.tool_call_id} | ({"name": tool} if tool else {})
     if message.reasoning:
         written["reasoning_content"] = message.reasoning
     return written | ({"tool_calls": [_call(call) for call in message.tool_calls]} if message.tool_calls else {})
@@ -303,13 +309,12 @@ def _read_call(item: Any) -> ToolCall:
         raise ValueError("a call without a name")
     name, given = clean(function["name"])[:200], function.get("arguments")
     try:
-        arguments = json.loads(given) if isinstance(given, str) else given
+        arguments = read_json(given, "arguments") if isinstance(given, str) else given
         if arguments is not None and not isinstance(arguments, dict):
-            raise ValueError("the arguments are no object")
+            raise FormatError("arguments", "are no object")
         require_usable(arguments, "arguments")
-        json.dumps(arguments, allow_nan=False)
-    except (ValueError, FormatError, RecursionError) as error:
-        return ToolCall(name=name, raw=clean(str(given))[:20_000], error=f"the arguments cannot be used: {error}"[:300])
+    except FormatError as error:
+        return ToolCall(name=name, raw=clean(str(given))[:20_000], error=clean(f"the {error}")[:300])
     return ToolCall(name=name, arguments=arguments or {})
 
 

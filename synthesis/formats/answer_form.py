@@ -16,8 +16,8 @@ from pydantic import ValidationError
 
 from synthesis.contracts import AnswerField, CheckRecord, Tool
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.files import json_type, loads, require_usable
 from synthesis.formats.values import list_field, object_field, shorten
+from synthesis.json_reader import json_type, read_json
 from synthesis.runtime.child.answer_values import MOST_CHARS, MOST_ITEMS, is_value
 
 SUBMIT_ANSWER = "submit_answer"
@@ -204,11 +204,9 @@ def find_written_value(text: str) -> Any:
     if not written.strip() or len(text) > MOST_CHARS:
         raise InputError("The answer must be a JSON object with the fields of the answer form; none was found.")
     try:
-        value = loads(written)
-        require_usable(value, "the answer")
-    except (ValueError, RecursionError, FormatError) as error:
+        return read_json(written, "the answer")
+    except FormatError as error:
         raise InputError(f"The answer cannot be read as a JSON object: {shorten(str(error), 200)}.") from None
-    return value
 
 
 def answer_text(submitted: Mapping[str, Any]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from synthesis.contracts import Frozen, Message, ToolCall
 from synthesis.errors import FormatError
+from synthesis.formats.call_results import OpenCalls
 from synthesis.formats.sft import Conversation
 
 VERSION = "ATIF-v1.8"
@@ -70,8 +71,9 @@ class _Steps:
         self.steps: list[dict[str, Any]] = []
         self.changes = None if changes is None else list(changes)
         self.taken = 0
-        self.open: list[str] = []
-        """Ids of the last turn's calls that have no result yet."""
+        self.named: list[str] = []
+        """Ids of the last turn's calls, as they are written."""
+        self.open = OpenCalls()
 
     def add(self, message: Message) -> None:
         if message.role == "tool":
@@ -91,9 +93,9 @@ class _Steps:
                 for name, call in zip(names, message.tool_calls, strict=True)
             ]
             self._state(step, names, message.tool_calls)
-            self.open = names
+            self.named, self.open = names, OpenCalls([call.id for call in message.tool_calls])
         else:
-            self.open = []
+            self.open = OpenCalls()
         self.steps.append(step)
 
     def done(self) -> list[dict[str, Any]]:
@@ -102,10 +104,10 @@ class _Steps:
         return self.steps
 
     def _observe(self, message: Message) -> None:
-        if not self.open:
+        call = self.open.take(message.tool_call_id)
+        if call is None:
             raise FormatError(f"step {len(self.steps)}", "a tool's result answers no call of the turn before it")
-        named = message.tool_call_id if message.tool_call_id in self.open else self.open[0]
-        self.open.remove(named)
+        named = self.named[call]
         observation = self.steps[-1].setdefault("observation", {"results": []})
         observation["results"].append({"source_call_id": named, "content": message.content})
 

@@ -6,8 +6,8 @@ from collections import Counter
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.files import json_type
 from synthesis.formats.values import clean, list_field, number_field
+from synthesis.json_reader import json_type
 
 METRICS = ("prompt_tokens", "completion_tokens", "cached_tokens", "cost_usd")
 MOST_LINES = 50

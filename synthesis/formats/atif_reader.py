@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
 
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
 from synthesis.formats.atif_content import LeftOut, content_of, metrics_of, subagents_of
-from synthesis.formats.files import Entry, json_type, parse_entries
+from synthesis.formats.files import Entry, parse_entries
 from synthesis.formats.records import ForeignRun, ForeignStep
 from synthesis.formats.transcript import arguments_of
 from synthesis.formats.values import (
@@ -28,6 +29,7 @@ from synthesis.formats.values import (
     shorten,
     text_field,
 )
+from synthesis.json_reader import json_type
 
 MARK = re.compile(rb'(?<!\\)"schema_version"\s*:\s*"ATIF', re.IGNORECASE)
 VERSION = re.compile(r"ATIF-v1\.([0-8])", re.IGNORECASE)
@@ -185,15 +187,11 @@ class _StepReader:
             step = ForeignStep(kind="message", turn=self.turn, content=text, reasoning=reasoning)
             self._add(step, details, missing)
             return
-        known: set[str] = set()
         for index, call in enumerate(calls):
             where = f"{place}.tool_calls[{index}]"
             if not isinstance(call, dict):
                 raise FormatError(where, f"expected an object, found a {json_type(call)}")
             identity = text_field(call, "tool_call_id", where)
-            if identity and identity in known:
-                raise FormatError(f"{where}.tool_call_id", "two calls of one step have this id")
-            known.add(identity)
             step = ForeignStep(
                 kind="call",
                 turn=self.turn,
@@ -211,8 +209,9 @@ class _StepReader:
         observation = object_field(item, "observation", place)
         if observation is None:
             return
-        first = len(self.steps) - len(calls)
-        places = {call.get("tool_call_id"): first + index for index, call in enumerate(calls)}
+        places: dict[str, deque[int]] = {}
+        for index, call in enumerate(calls, len(self.steps) - len(calls)):
+            places.setdefault(call.get("tool_call_id") or "", deque()).append(index)
         answers: dict[int, tuple[list[str], LeftOut]] = {}
         for index, result in enumerate(list_field(observation, "results", f"{place}.observation")):
             where = f"{place}.observation.results[{index}]"
@@ -221,10 +220,11 @@ class _StepReader:
             called = text_field(result, "source_call_id", where)
             if called and called not in places:
                 raise FormatError(f"{where}.source_call_id", f"no call of this step has the id {called[:60]!r}")
-            texts, missing = answers.setdefault(places[called], ([], LeftOut())) if called else ([], LeftOut())
+            at = _take(places.get(called))
+            texts, missing = ([], LeftOut()) if at is None else answers.setdefault(at, ([], LeftOut()))
             texts.append(content_of(result.get("content"), f"{where}.content", missing))
             subagents_of(result, where, missing)
-            if not called:
+            if at is None:
                 step = ForeignStep(kind="system", turn=self.turn, content=texts[0])
                 self._add(step, {"step_id": self.steps[-1].details["step_id"], "observation": True}, missing)
         for at, (texts, missing) in answers.items():
@@ -260,6 +260,13 @@ class _StepReader:
             "metrics": metrics,
             "copied": copied,
         }
+
+
+def _take(calls: deque[int] | None) -> int | None:
+    """The next of the calls that share an id (or have none), by order; the last one takes all that follows."""
+    if not calls:
+        return None
+    return calls.popleft() if len(calls) > 1 else calls[0]
 
 
 def _require_number(value: Any, number: int, place: str) -> None:

@@ -23,7 +23,7 @@ from synthesis.contracts import (
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import read_expected, read_form, with_field_checks
 from synthesis.formats.criteria import read_criteria
-from synthesis.formats.files import Entry, json_type
+from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
 from synthesis.formats.spoken_facts import read_facts, with_fact_checks
@@ -39,6 +39,7 @@ from synthesis.formats.values import (
     text_field,
 )
 from synthesis.formats.verifier_record import read_verifier
+from synthesis.json_reader import json_type
 
 Own = TypeVar("Own", bound=BaseModel)
 KINDS: dict[str, ToolKind] = {

@@ -7,7 +7,7 @@ from typing import Any
 
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import SUBMIT_ANSWER
-from synthesis.formats.files import Entry, json_type
+from synthesis.formats.files import Entry
 from synthesis.formats.records import Failure, RunRecord, RunStep
 from synthesis.formats.transcript import (
     CHAT,
@@ -33,6 +33,7 @@ from synthesis.formats.values import (
     shorten,
     text_field,
 )
+from synthesis.json_reader import json_type
 
 COMPLAINT = "Error: Failed to parse"
 """How EnvScaler answers a reply that it cannot read; it says so as the user."""

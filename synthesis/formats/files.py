@@ -9,22 +9,18 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import math
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from synthesis.errors import FormatError, InputError
+from synthesis.errors import InputError
+from synthesis.json_reader import RepeatedKeyObject, Unusable, json_type, mark_json
 from synthesis.json_weight import UNWEIGHED, weight
 
 MAX_FILE_BYTES = 1 << 30
 MAX_RECORDS = 200_000
-MAX_DEPTH = 100
-MAX_NODES = 2_000_000
-MAX_CHARACTERS = 64 * 1024 * 1024
-MAX_DIGITS = 1000
 MAX_WEIGHT = 512 << 20
 """Bytes of memory that a file may take about, once it is read: more than real files of 256 MiB do."""
 PACKED_WEIGHT, PACKED_TIMES = 64 << 20, 100
@@ -40,19 +36,6 @@ RECORD_KEYS = ("env_class_code", "env_class_name", "init_config", "task_info", "
 
 class UnreadableFile(InputError):
     """The file as a whole cannot be read; no record of it went in."""
-
-
-class RepeatedKeyObject(dict[str, Any]):
-    """An object in which a key stood twice; `repeated` names it."""
-
-    repeated: str = ""
-
-
-@dataclass(frozen=True)
-class Unusable:
-    """A number that cannot be kept: too many digits, or not a number at all."""
-
-    reason: str
 
 
 @dataclass(frozen=True)
@@ -150,7 +133,7 @@ def _looks_like_lines(text: str, name: str) -> bool:
     if not (head.startswith("{") and head.rstrip().endswith("}") and rest.lstrip().startswith("{")):
         return False
     try:
-        return isinstance(loads(head), dict)
+        return isinstance(mark_json(head), dict)
     except (ValueError, RecursionError):
         return False
 
@@ -161,7 +144,7 @@ def _lines(lines: list[str]) -> Iterator[Entry]:
             continue
         place = f"line {number}"
         try:
-            yield Entry(place, loads(line))
+            yield Entry(place, mark_json(line))
         except json.JSONDecodeError as error:
             yield Entry(place, Unusable(f"not JSON: {error.msg} at column {error.colno}"))
         except RecursionError:
@@ -170,7 +153,7 @@ def _lines(lines: list[str]) -> Iterator[Entry]:
 
 def _document(text: str, name: str) -> list[Entry]:
     try:
-        value = loads(text)
+        value = mark_json(text)
     except json.JSONDecodeError as error:
         raise UnreadableFile(
             f"{name}: not valid JSON: {error.msg} at line {error.lineno}, column {error.colno}."
@@ -202,68 +185,3 @@ def spread(value: Any, name: str, prefix: str = "") -> list[Entry]:
 
 def _is_record(value: dict[str, Any]) -> bool:
     return any(key in value for key in RECORD_KEYS) or ("steps" in value and "schema_version" in value)
-
-
-def loads(text: str) -> Any:
-    """`json.loads` that marks what cannot be kept, instead of raising or passing it on."""
-    return json.loads(text, parse_int=_integer, parse_float=_float, parse_constant=_constant, object_pairs_hook=_object)
-
-
-def _integer(digits: str) -> Any:
-    return int(digits) if len(digits) <= MAX_DIGITS else Unusable(f"a number of more than {MAX_DIGITS} digits")
-
-
-def _float(digits: str) -> Any:
-    number = float(digits)
-    return number if math.isfinite(number) else Unusable(f"a number too large to keep ({digits[:20]})")
-
-
-def _constant(word: str) -> Any:
-    return Unusable(f"{word}, which is not a JSON value")
-
-
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    plain = dict(pairs)
-    if len(plain) == len(pairs):
-        return plain
-    marked = RepeatedKeyObject(plain)
-    seen: set[str] = set()
-    marked.repeated = next(key for key, _ in pairs if key in seen or seen.add(key))  # type: ignore[func-returns-value]
-    return marked
-
-
-def json_type(value: Any) -> str:
-    """The JSON name of a value's type, for messages."""
-    names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list", type(None): "null"}
-    return "object" if isinstance(value, dict) else names.get(type(value), type(value).__name__)
-
-
-def require_usable(value: Any, place: str) -> None:
-    """Raise `FormatError` at the first place of a record that cannot be kept, or if it is too large or too deep."""
-    nodes = characters = 0
-    stack: list[tuple[Any, str, int]] = [(value, place, 1)]
-    while stack:
-        item, where, depth = stack.pop()
-        nodes += 1
-        if isinstance(item, Unusable):
-            raise FormatError(where, item.reason)
-        if isinstance(item, str):
-            characters += len(item)
-        elif isinstance(item, dict | list):
-            if depth > MAX_DEPTH:
-                raise FormatError(place, f"nested more than {MAX_DEPTH} levels deep")
-            if isinstance(item, RepeatedKeyObject):
-                raise FormatError(where, f"the key {item.repeated!r} stands twice in one object")
-            nodes += len(item)
-            stack.extend(_children(item, where, depth + 1))
-        if nodes > MAX_NODES or characters > MAX_CHARACTERS:
-            raise FormatError(place, f"larger than a record may be ({MAX_NODES} values, {MAX_CHARACTERS} characters)")
-
-
-def _children(item: Any, where: str, depth: int) -> list[tuple[Any, str, int]]:
-    plain = (int, float, bool, type(None))
-    if isinstance(item, dict):
-        pairs = [(child, f"{where}.{key}"[:200], depth) for key, child in item.items() if type(child) not in plain]
-        names = [(key, where, depth) for key in item]
-        return pairs[::-1] + names
-    return [(c, f"{where}[{i}]"[:200], depth) for i, c in reversed(list(enumerate(item))) if type(c) not in plain]

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.files import Entry, UnreadableFile, json_type, read_entries
+from synthesis.formats.files import Entry, UnreadableFile, read_entries
 from synthesis.formats.records import Failure, ThemeRecord, ToolSpec
 from synthesis.formats.values import clean, key_field, list_field, opened, read_or_fail, record_of, shorten, text_field
+from synthesis.json_reader import json_type
 
 MAX_FILE_BYTES = 128 << 20
 """Unpacked; a few times what 20,000 servers take."""

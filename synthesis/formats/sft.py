@@ -12,17 +12,21 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Literal, get_args
 
 from pydantic import Field
 
 from synthesis.contracts import Frozen, Message, PromptStyle, Tool, ToolCall
 from synthesis.errors import FormatError
+from synthesis.formats.call_results import match_results
 from synthesis.formats.transcript import UNPARSED, text_of, turns_of
 from synthesis.formats.values import opened
+from synthesis.json_reader import MAX_DEPTH, require_usable
 
 SftFormat = Literal["trl", "sharegpt", "alpaca"]
 FORMATS: tuple[SftFormat, ...] = get_args(SftFormat)
+RECORD_LEVELS = MAX_DEPTH + 20
 BETWEEN_RESULTS = "\n</tool_response>\n<tool_response>\n"
 """How LlamaFactory itself joins the results of one turn's calls into one observation."""
 
@@ -63,11 +67,13 @@ def records_of(conversation: Conversation, shape: Shape) -> Iterator[dict[str, A
     tools = conversation.tools if conversation.style == "tools" else ()
     for messages in _parts(kept, shape):
         if shape.format == "trl":
-            yield _trl(messages, tools, shape)
+            record = _trl(messages, tools, shape)
         elif shape.format == "sharegpt":
-            yield _sharegpt(messages, tools)
+            record = _sharegpt(messages, tools)
         else:
-            yield _alpaca(messages, tools)
+            record = _alpaca(messages, tools)
+        require_usable(record, "", most_levels=RECORD_LEVELS)
+        yield record
 
 
 def loading(shape: Shape, file: str) -> dict[str, Any]:
@@ -155,19 +161,22 @@ def _without_reasoning(message: Message) -> Message:
 
 
 def _trl(messages: list[Message], tools: Sequence[Tool], shape: Shape) -> dict[str, Any]:
-    names = {call.id: call.name for message in messages for call in message.tool_calls}
-    written = [_trl_message(message, names) for message in messages]
+    written: list[dict[str, Any]] = []
+    turn: tuple[ToolCall, ...] = ()
+    for answered in match_results(messages):
+        turn = turn if answered.message.role == "tool" else answered.message.tool_calls
+        written.append(_trl_message(answered.message, "" if answered.call is None else turn[answered.call].name))
     listed = [{"type": "function", "function": about} for about in _about(tools)]
     if shape.mask_history:
         return {"prompt": written[:-1], "completion": written[-1:], "tools": listed}
     return {"messages": written, "tools": listed}
 
 
-def _trl_message(message: Message, names: dict[str, str]) -> dict[str, Any]:
+def _trl_message(message: Message, tool: str) -> dict[str, Any]:
+    """`tool` is the one whose result the message is."""
     written: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
-        known = {"name": names[message.tool_call_id]} if message.tool_call_id in names else {}
-        return written | {"tool_call_id": message.tool_call_id} | known
+        return written | {"tool_call_id": message.tool_call_id} | ({"name": tool} if tool else {})
     if message.reasoning:
         written["reasoning_content"] = message.reasoning
     if message.tool_calls:
@@ -235,8 +244,8 @@ def _sides(messages: list[Message]) -> tuple[str, list[_Side]]:
     """The system message, and what was put to the agent and what it said in strict alternation. Raises FormatError."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
     sides: list[_Side] = []
-    for message in messages[1 if system else 0 :]:
-        before = sides[-1] if sides else None
+    for answered in match_results(messages[1 if system else 0 :]):
+        message, before = answered.message, sides[-1] if sides else None
         if message.role == "tool" and before is not None and before.tag == "observation":
             sides[-1] = before.model_copy(update={"results": (*before.results, message.content)})
             continue
@@ -244,7 +253,17 @@ def _sides(messages: list[Message]) -> tuple[str, list[_Side]]:
         if (side.tag in ("gpt", "function_call")) != (len(sides) % 2 == 1):
             raise FormatError(f"message {len(sides) + 1}", "agent and user (or tool) must take turns in this format")
         sides.append(side)
+    _require_whole_results(sides)
     return system, sides
+
+
+def _require_whole_results(sides: Sequence[_Side]) -> None:
+    """Raise FormatError if a turn's calls have fewer or more results: here nothing but their order tells them apart."""
+    for number, (turn, answer) in enumerate(pairwise(sides), 1):
+        if answer.tag == "observation" and len(answer.results) != len(turn.calls):
+            raise FormatError(
+                f"message {number + 1}", f"{len(answer.results)} results of {len(turn.calls)} calls; each needs its own"
+            )
 
 
 def _side(message: Message) -> _Side:

@@ -17,12 +17,11 @@ from synthesis.formats.files import (
     Entry,
     UnreadableFile,
     decode,
-    json_type,
     parse_entries,
-    require_usable,
 )
 from synthesis.formats.records import Failure
 from synthesis.formats.values import clean, list_field, read_or_fail, record_of, text_field
+from synthesis.json_reader import json_type, require_usable
 
 MAX_FILE_BYTES = 128 << 20
 """Unpacked."""
@@ -95,7 +94,7 @@ def tasks(entries: list[Entry]) -> Iterator[tuple[str, SourceTask | Failure]]:
 
 def task(entry: Entry) -> SourceTask:
     """One task. Raises `FormatError`."""
-    require_usable(entry.value, entry.place)
+    require_usable(entry.value, entry.place, broken_text=True)
     text = entry.value if isinstance(entry.value, str) else _text(record_of(entry.value, entry.place), entry.place)
     text = clean(text).strip()
     if len(text) < LEAST_CHARACTERS:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.errors import FormatError
-from synthesis.formats.files import json_type, loads, require_usable
 from synthesis.formats.values import clean
+from synthesis.json_reader import json_type, read_json, require_usable
 
 THINK = re.compile(r"^\s*<think(?:ing)?>(.*?)</think(?:ing)?>\s*", re.DOTALL)
 CALL_OPENS = re.compile(r"<tool_call>\s*(?=\{)")
@@ -110,7 +110,7 @@ def _assistant(message: dict[str, Any], content: str, place: str) -> Turn:
 
 
 def _call(item: Any) -> RecordedCall:
-    written = _json(item) if isinstance(item, str) else item
+    written = _usable(item) if isinstance(item, str) else item
     inner = written.get("function", written) if isinstance(written, dict) else None
     if not isinstance(inner, dict) or not isinstance(inner.get("name"), str):
         return unreadable(item)
@@ -137,29 +137,31 @@ def _why_unreadable(written: Any) -> str:
     texts, _ = _written_calls(written)
     text = texts[0] if texts else written
     try:
-        json.loads(text)
-    except json.JSONDecodeError as error:
-        return f"It is no JSON: {error.msg.lower()} at character {error.pos + 1} of {len(text)}."
-    except (ValueError, RecursionError):
-        return "It cannot be read as JSON."
+        read_json(text)
+    except FormatError as error:
+        return clean(f"It is {error}.")
     return "It is no JSON object that names a tool."
 
 
 def arguments_of(value: Any) -> dict[str, Any]:
     """A call's arguments as an object. What is none stays visible, and the call fails as it did when recorded."""
-    arguments = _json(value) if isinstance(value, str) and value.strip() else value
-    if arguments is None or arguments == "":
-        return {} if not isinstance(value, str) or not value.strip() else {UNPARSED: clean(value)}
-    return arguments if isinstance(arguments, dict) else {UNPARSED: clean(json.dumps(arguments))}
+    if value is None or (isinstance(value, str) and not value.strip()):
+        return {}
+    arguments = _usable(value)
+    if isinstance(arguments, dict):
+        return arguments
+    return {UNPARSED: clean(value if isinstance(value, str) else json.dumps(value))}
 
 
-def _json(text: str) -> Any:
+def _usable(written: Any) -> Any:
+    """JSON text read, or what was read of it already; None where it cannot be kept."""
     try:
-        value = loads(text)
-        require_usable(value, "")
-    except (ValueError, RecursionError, FormatError):
+        if isinstance(written, str):
+            return read_json(written)
+        require_usable(written, "")
+    except FormatError:
         return None
-    return value
+    return written
 
 
 def _response(content: str) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -10,8 +9,9 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from synthesis.errors import FormatError
-from synthesis.formats.files import Entry, json_type, loads, require_usable
+from synthesis.formats.files import MAX_WEIGHT, Entry
 from synthesis.formats.records import Failure
+from synthesis.json_reader import json_type, read_json, require_usable
 
 T = TypeVar("T")
 
@@ -24,7 +24,7 @@ def clean(text: str) -> str:
 
 
 def record_of(value: Any, place: str) -> dict[str, Any]:
-    require_usable(value, place)
+    require_usable(value, place, broken_text=True)
     if not isinstance(value, dict):
         raise FormatError(place, f"expected an object, found a {json_type(value)}")
     return value
@@ -59,15 +59,8 @@ def key_field(record: dict[str, Any], name: str, place: str, default: str = "") 
 
 
 def opened(value: Any, place: str) -> Any:
-    """A value that may stand as itself or as a JSON string of itself."""
-    if not isinstance(value, str):
-        return value
-    try:
-        inner = loads(value)
-    except (json.JSONDecodeError, RecursionError) as error:
-        raise FormatError(place, f"a string that is not JSON ({getattr(error, 'msg', 'nested too deeply')})") from error
-    require_usable(inner, place)
-    return inner
+    """A value that may stand as itself or as a JSON string of itself. Text in it is not cleaned yet."""
+    return read_json(value, place, most_memory=MAX_WEIGHT, broken_text=True) if isinstance(value, str) else value
 
 
 def list_field(record: dict[str, Any], name: str, place: str) -> list[Any]:

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from synthesis.contracts import AnswerField, Frame, GoldenVerifier, ScriptVerifier, Verifier
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import field_checks
-from synthesis.formats.files import json_type
+from synthesis.json_reader import json_type
 from synthesis.syntax import parse
 
 PARAMETERS = ("answer", "expected", "initial_state", "final_state")

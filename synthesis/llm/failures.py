@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
-import json
 import time
 from collections.abc import Mapping
 
 import httpx
 
-from synthesis.errors import LLMError
+from synthesis.errors import FormatError, LLMError
+from synthesis.json_reader import read_json
 
 EXCERPT_FROM = 100_000
 """A longer page of an error is not read as JSON."""
@@ -60,13 +61,11 @@ def says_too_long(text: str) -> bool:
 def excerpt(response: httpx.Response, key: str) -> str:
     """What an error's page says, in one line and without the key."""
     text = response.text
-    try:
-        body = json.loads(text) if len(text) < EXCERPT_FROM else None
+    with contextlib.suppress(FormatError):
+        body = read_json(text, broken_text=True) if len(text) < EXCERPT_FROM else None
         inner = body.get("error", body.get("message")) if isinstance(body, dict) else None
         inner = inner.get("message") if isinstance(inner, dict) else inner
         text = inner if isinstance(inner, str) else text
-    except (ValueError, RecursionError):
-        pass
     # An echo of the key would go to logs and pages: some servers repeat it whole.
     text = text.replace(key, "[key]") if key else text
     return " ".join(text.split())[:300] or "(nothing said)"

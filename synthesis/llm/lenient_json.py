@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field
 
 from synthesis.errors import InputError
-from synthesis.formats.files import MAX_DEPTH
+from synthesis.json_reader import MAX_DEPTH
 
 CUT_SHORT = "it is cut short: the object that begins here does not end"
 PAIRS = {"{": "}", "[": "]"}

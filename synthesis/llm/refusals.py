@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
 from synthesis.contracts import Frozen
+from synthesis.errors import FormatError
+from synthesis.json_reader import read_json
 
 NEEDED = frozenset({"model", "messages", "tools", "input"})
 INSTEAD = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
@@ -54,8 +55,8 @@ def fitted(body: Mapping[str, Any], left_out: Mapping[str, str]) -> dict[str, An
 def _stated(text: str) -> str:
     """The parameter that an error's own field names."""
     try:
-        data = json.loads(text) if len(text) < 100_000 else None
-    except (ValueError, RecursionError):
+        data = read_json(text, broken_text=True) if len(text) < 100_000 else None
+    except FormatError:
         return ""
     inner = data.get("error") if isinstance(data, dict) else None
     named = inner.get("param") if isinstance(inner, dict) else None

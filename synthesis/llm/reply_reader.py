@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from synthesis.errors import FormatError, InputError
-from synthesis.formats.files import loads, require_usable
 from synthesis.formats.values import clean
+from synthesis.json_reader import read_json as read_strictly
 from synthesis.llm.fences import Block, blocks_in
 from synthesis.llm.lenient_json import CUT_SHORT, BrokenJson, MendedJson, mended
 from synthesis.llm.reply_words import MOST_DRAFTS, Read, bounded, nothing_found, replaces, require_few
@@ -171,12 +171,9 @@ def _read(part: MendedJson, offset: int) -> _Candidate:
     error = ""
     value: Any = None
     try:
-        value = loads(part.body)
-        require_usable(value, "")
+        value = read_strictly(part.body, broken_text=True)
     except FormatError as fault:
         error = str(fault)
-    except (ValueError, RecursionError) as fault:
-        error = f"it is not one JSON object ({fault})"
     return _Candidate(offset + part.start, offset + part.end, value, part.repairs, error)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from synthesis.errors import FormatError, LLMError
-from synthesis.formats.files import json_type, loads
+from synthesis.json_reader import json_type, read_json
 from synthesis.llm.repetition import REASON, RepetitionWatch
 from synthesis.llm.wire import MAX_CALLS
 
@@ -86,8 +86,8 @@ async def _lines(response: httpx.Response, limit: int) -> AsyncIterator[str]:
 
 def _add(so_far: _Growing, said: str) -> None:
     try:
-        event = loads(said)
-    except (ValueError, RecursionError):
+        event = read_json(said, broken_text=True)
+    except FormatError:
         raise FormatError("", "an event of its stream is not JSON") from None
     if not isinstance(event, dict):
         raise FormatError("", f"an event of its stream is a {json_type(event)}")

@@ -12,8 +12,9 @@ import pydantic_core
 
 from synthesis.contracts import Message, Tool, ToolCall, Usage
 from synthesis.errors import FormatError
-from synthesis.formats.files import json_type, loads, require_usable
+from synthesis.formats.files import MAX_WEIGHT
 from synthesis.formats.values import clean
+from synthesis.json_reader import json_type, read_json, require_usable
 from synthesis.llm.chat import Embeddings, Reply
 
 MAX_CALLS = 128
@@ -95,13 +96,14 @@ def request_tools(tools: Sequence[Tool]) -> list[dict[str, Any]]:
     ]
 
 
+def read_body(text: str) -> Any:
+    """The JSON of a response's body, whose text is cleaned where it is taken. Raises FormatError."""
+    return read_json(text, "the body", most_memory=MAX_WEIGHT, broken_text=True)
+
+
 def read_reply(text: str) -> Reply:
     """The reply in a response's body. Raises FormatError when it is none."""
-    try:
-        data = loads(text)
-    except (ValueError, RecursionError):
-        raise FormatError("", "the body is not JSON") from None
-    require_usable(data, "")
+    data = read_body(text)
     if not isinstance(data, dict):
         raise FormatError("", f"expected an object, found a {json_type(data)}")
     choices = data.get("choices")
@@ -122,10 +124,7 @@ def read_reply(text: str) -> Reply:
 
 def read_models(text: str) -> list[str]:
     """The names in a list of models. Raises FormatError when it is none."""
-    try:
-        data = loads(text)
-    except (ValueError, RecursionError):
-        raise FormatError("", "the body is not JSON") from None
+    data = read_body(text)
     listed = data.get("data") if isinstance(data, dict) else None
     if not isinstance(listed, list):
         raise FormatError("data", "there is no list in it")
@@ -135,10 +134,7 @@ def read_models(text: str) -> list[str]:
 
 def read_embeddings(text: str, count: int) -> Embeddings:
     """`count` finite vectors of one length, in the order of the texts. Raises FormatError."""
-    try:
-        data = loads(text)
-    except (ValueError, RecursionError):
-        raise FormatError("", "the body is not JSON") from None
+    data = read_body(text)
     listed = data.get("data") if isinstance(data, dict) else None
     if not isinstance(listed, list) or len(listed) != count:
         raise FormatError("data", f"there are not {count} vectors in it")
@@ -226,12 +222,10 @@ def read_arguments(value: Any) -> tuple[dict[str, Any], str]:
     if value is None or (isinstance(value, str) and not value.strip()):
         return {}, ""
     try:
-        arguments = loads(value) if isinstance(value, str) else value
-        require_usable(arguments, "")
+        arguments = read_json(value, "arguments") if isinstance(value, str) else value
+        require_usable(arguments, "arguments")
     except FormatError as error:
-        return {}, f"the arguments cannot be used: {error}"
-    except (ValueError, RecursionError) as error:
-        return {}, f"the arguments are not valid JSON: {error}"[:300]
+        return {}, clean(f"the {error}")[:300]
     if not isinstance(arguments, dict):
         return {}, f"the arguments must be a JSON object, not a {json_type(arguments)}"
     return arguments, ""

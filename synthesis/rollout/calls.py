@@ -10,7 +10,7 @@ from typing import Any
 
 from synthesis.contracts import ToolCall
 from synthesis.errors import FormatError
-from synthesis.formats.files import require_usable
+from synthesis.json_reader import require_usable
 from synthesis.syntax import UNREADABLE, parse
 
 LONGEST = 50_000

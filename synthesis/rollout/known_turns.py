@@ -6,7 +6,9 @@ import json
 from typing import Any
 
 from synthesis.contracts import Message, PromptStyle, ReferenceCall, ToolCall
+from synthesis.errors import FormatError
 from synthesis.formats.answer_form import SUBMIT_ANSWER, answer_text
+from synthesis.json_reader import read_json
 from synthesis.rollout.policy import Conversation, PolicyError
 
 
@@ -24,8 +26,8 @@ def give_answer(observation: Conversation, answer: str) -> Message:
     if not observation.answer_form:
         return Message(role="assistant", content=_spell_words(observation.style, answer or "Done."))
     try:
-        given = json.loads(answer or "{}")
-    except (ValueError, RecursionError):
+        given = read_json(answer or "{}")
+    except FormatError:
         given = None
     if not isinstance(given, dict):
         raise PolicyError(

@@ -17,7 +17,8 @@ from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tr
 APPS = ["accounts", "lists", "events", "jobs", "endpoints", "webhooks", "taxonomy", "environments", "scenarios"]
 APPS += ["trajectories", "review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "collector", "syntax", "json_weight", "prompts", "formats", "drafts", "parser"},
+    {"contracts", "errors", "collector", "syntax", "prompts", "formats", "drafts", "parser"}
+    | {"json_weight", "json_reader"},
     {"runtime", "llm"},
     {"stages"},
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
@@ -30,6 +31,7 @@ TRAINING_MAY = {
     "errors",
     "collector",
     "formats",
+    "json_reader",
     "json_weight",
     "parser",
     "runtime",

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.envscaler import parse_environments, parse_scenarios
 from synthesis.formats.envscaler_runs import parse_runs
-from synthesis.formats.files import Unusable, parse_entries, read_entries, require_usable
+from synthesis.formats.files import parse_entries, read_entries
 from synthesis.formats.records import EnvironmentRecord, Failure
+from synthesis.json_reader import Unusable, require_usable
 from tests.importing import samples
 
 RECORDS = [samples.scenario("a"), samples.scenario("b")]

@@ -34,8 +34,8 @@ def steps_of(text: str, action: Any = ..., **message: Any) -> list[RunStep]:
 @pytest.mark.parametrize(
     ("call", "problem"),
     [
-        (TOO_MANY, "extra data at character 77 of 77"),
-        (TOO_FEW, "at character 76 of 75"),
+        (TOO_MANY, "Extra data at character 77"),
+        (TOO_FEW, "at character 76"),
         ("{'name': 'x'}", "character 2"),
     ],
 )

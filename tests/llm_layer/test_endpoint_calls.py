@@ -187,7 +187,7 @@ def test_texts_are_embedded_in_batches_and_in_their_order() -> None:
         (vectors([1, 2], []), "no list of numbers"),
         (vectors([1, 2], [1, "2"]), "no list of numbers"),
         (vectors([1, 2], [1, True]), "no list of numbers"),
-        (vectors([1, 2], [1, float("nan")]), "no list of numbers"),
+        (vectors([1, 2], [1, float("nan")]), "NaN, which is not a number"),
         (vectors([1, 2], [1, 1e300]), "too large"),
         (vectors(data=[{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [2]}]), "do not fit"),
         (vectors(data=[3, 4]), "no list of numbers"),

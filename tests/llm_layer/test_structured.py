@@ -60,7 +60,7 @@ def test_one_object_is_found_with_or_without_words_around(text: str) -> None:
         (f'[{GOOD}, {{"word": "b"}}', "cut short"),
         (f'{GOOD} or {{"word": "b", "count": 2}}', "two different answers"),
         (f'{{"answer": {GOOD}}}', "puts the answer into 'answer'"),
-        ('{"word": , "count": 2}', "not one JSON object"),
+        ('{"word": , "count": 2}', "not valid JSON"),
         ('{"word": "a" "b" "c"}', "a comma is missing"),
         ("null", "no JSON object"),
         (f"[{GOOD}]", "the object"),

@@ -170,7 +170,7 @@ def test_a_compressed_reply_is_refused_before_it_grows() -> None:
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("<html>Sign in", "not JSON"),
+        ("<html>Sign in", "not valid JSON"),
         ("[]", "expected an object"),
         ("{}", "no choice"),
         ('{"choices": []}', "no choice"),
@@ -178,7 +178,7 @@ def test_a_compressed_reply_is_refused_before_it_grows() -> None:
         ('{"choices": [{"message": {"content": 3}}]}', "expected text"),
         ('{"choices": [{"message": {"tool_calls": {}}}]}', "expected a list"),
         ('{"choices": [{"message": {"content": "x"}}], "n": NaN}', "NaN"),
-        ("[" * 100_000, "not JSON"),
+        ("[" * 100_000, "nested too deeply"),
     ],
 )
 def test_a_malformed_reply_is_no_data(body: str, words: str) -> None:

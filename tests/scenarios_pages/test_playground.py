@@ -249,10 +249,10 @@ def test_the_cache_is_bounded_and_closes_what_is_idle(client: Client, task: Task
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ('{"amount": 1e999}', "too large for a number"),
-        ('{"amount": 1, "tags": [-1e400]}', "too large for a number"),
-        ('{"amount": ' + "9" * 5000 + "}", "5,000 digits is too long"),
-        ('{"name": "Ada', "Unterminated string starting at line 1"),
+        ('{"amount": 1e999}', "a number too large to keep"),
+        ('{"amount": 1, "tags": [-1e400]}', "a number too large to keep"),
+        ('{"amount": ' + "9" * 5000 + "}", "more than 1000 digits"),
+        ('{"name": "Ada', "Unterminated string starting at character 10"),
     ],
 )
 def test_json_that_nothing_can_hold_is_refused(client: Client, play: Playground, text: str, words: str):

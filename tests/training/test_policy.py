@@ -21,7 +21,7 @@ from training.config import Decoding  # noqa: E402
 from training.engines.local import TransformersEngine, require_plain  # noqa: E402
 from training.engines.token_draw import draw  # noqa: E402
 from training.policy import SHARED_TOKENS, Context, Diverged, Generation, Renderings  # noqa: E402
-from training.templates import agent_mask, offered, read_turn, spelled  # noqa: E402
+from training.templates import agent_mask, offered, read_turn, spell_messages  # noqa: E402
 
 PLAIN = Decoding(turn_tokens=48, trajectory_tokens=1024)
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -39,10 +39,7 @@ def test_solved_attempt_is_one_sequence_that_was_never_rendered_again() -> None:
     for tried in done:
         assert tried.attempt.outcome == "solved"
         trace, tools = tried.trace, tried.row.rollout.program.tools
-        names = {call.id: call.name for message in tried.attempt.messages for call in message.tool_calls}
-        ids, mask = agent_mask(
-            small.tokenizer(), [spelled(message, names) for message in tried.attempt.messages], offered(tools)
-        )
+        ids, mask = agent_mask(small.tokenizer(), spell_messages(tried.attempt.messages), offered(tools))
         assert [*trace.prompt, *trace.completion] == ids
         assert [0] * len(trace.prompt) + trace.own == mask
         assert len(trace.logprobs) == len(trace.completion)
@@ -61,8 +58,7 @@ def test_the_submitted_answer_is_the_last_turn_of_its_sequence() -> None:
     maker = small.ScriptedEngine({row.id: [*work, small.asks("submit_answer", table="ten"), answer]})
     (tried,) = attempts(maker, [(asked, 0)], decoding=PLAIN.model_copy(update={"trajectory_tokens": 2048}))
     assert (tried.attempt.ending, tried.attempt.answer) == ("answered", '{"table": 10}')
-    names = {call.id: call.name for message in tried.attempt.messages for call in message.tool_calls}
-    said = [spelled(message, names) for message in tried.attempt.messages[:-1]]
+    said = spell_messages(tried.attempt.messages[:-1])
     ids, mask = agent_mask(small.tokenizer(), said, offered(asked.rollout.offered_tools))
     trace = tried.trace
     assert ([*trace.prompt, *trace.completion], [0] * len(trace.prompt) + trace.own) == (ids, mask)

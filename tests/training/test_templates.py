@@ -28,7 +28,7 @@ from training.templates import (  # noqa: E402
     prompt_ids,
     read_turn,
     render,
-    spelled,
+    spell_messages,
     suffix_ids,
     without_empty_reasoning,
 )
@@ -134,8 +134,7 @@ def test_prompt_turns_and_suffixes_put_together_are_the_rendered_conversation(na
     end, more = Message(role="assistant", content="Day 5."), Message(role="user", content="Sure?")
     sure = Message(role="assistant", content="Yes.")
     whole = [system, task, both, *results, end, more, sure]
-    names = {call.id: call.name for call in calls}
-    listed = [spelled(message, names) for message in whole]
+    listed = spell_messages(whole)
     expected, mask = agent_mask(
         tokenizer, listed, [{"type": "function", "function": TOOL.model_dump(exclude={"kind"})}]
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
@@ -10,14 +9,18 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from synthesis.contracts import Frozen
+from synthesis.errors import FormatError
+from synthesis.formats.call_results import OpenCalls, match_results
 from synthesis.formats.sft import Conversation, Shape, records_of
-from synthesis.json_weight import require_light
+from synthesis.json_reader import read_json
 from synthesis.rollout import RolloutTask
 from training.config import SettingName
 
 DatasetKind = Literal["tasks", "trajectories"]
 
 
+MOST_LEVELS = 240
+"""Lists and objects inside one another that a row may have: its models write no more than 255 (pydantic)."""
 _UNPRINTABLE = re.compile("[\x00-\x1f\ud800-\udfff]")
 
 
@@ -32,10 +35,9 @@ def _arguments(value: object) -> object:
     if not isinstance(value, str):
         return value
     try:
-        require_light(value.encode("utf-8", "replace"))
-        return json.loads(value)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"must be an object, or JSON text of one: {str(error)[:100]}") from error
+        return read_json(value, most_levels=MOST_LEVELS)
+    except FormatError as error:
+        raise ValueError(f"must be an object, or JSON text of one: {str(error)[:200]}") from error
 
 
 def _text(value: object) -> object:
@@ -135,12 +137,26 @@ class TrajectoryRow(RowOrigin):
     def trl(self) -> dict[str, Any]:
         """The row as TRL's `SFTTrainer` reads it, with the columns that mixtures go by."""
         spoken = {
-            name: [message.trl() for message in getattr(self, name)]
+            name: _spell_messages(getattr(self, name))
             for name in ("messages", "prompt", "completion")
             if getattr(self, name)
         }
         tools = [tool.model_dump(mode="json", exclude={"function": {"strict"}}) for tool in self.tools]
         return {**spoken, "tools": tools, **_origin(self)}
+
+
+def _spell_messages(messages: Sequence[RowMessage]) -> list[dict[str, Any]]:
+    """A turn's results stand in the order of its calls, each with its tool's name: templates know no ids."""
+    written = []
+    turn: tuple[ToolCall, ...] = ()
+    for answered in match_results(messages):
+        told = answered.message.trl()
+        if answered.message.role != "tool":
+            turn = answered.message.tool_calls
+        elif answered.call is not None:
+            told["name"] = turn[answered.call].function.name
+        written.append(told)
+    return written
 
 
 class TaskRow(RowOrigin):
@@ -195,20 +211,26 @@ def _origin(row: RowOrigin) -> dict[str, Any]:
 
 def _check_turns(messages: Sequence[RowMessage], tools: set[str]) -> None:
     """Raises ValueError that names the message, counted from 1."""
-    waiting: list[str] = []
+    waiting = OpenCalls()
+    turn: tuple[ToolCall, ...] = ()
     for number, message in enumerate(messages, 1):
         if message.role == "system" and number > 1:
             raise ValueError(f"message {number}: a system message can only be the first")
         if message.role == "tool":
-            if not waiting:
-                raise ValueError(f"message {number}: a tool's message without a call before it that it answers")
-            if message.tool_call_id and message.tool_call_id not in waiting and any(waiting):
+            ids = [own for _, own in waiting.open]
+            if message.tool_call_id and message.tool_call_id not in ids and any(ids):
                 raise ValueError(f"message {number}: tool_call_id names no open call of the turn before")
-            waiting.remove(message.tool_call_id if message.tool_call_id in waiting else waiting[0])
+            call = waiting.take(message.tool_call_id)
+            if call is None:
+                raise ValueError(f"message {number}: a tool's message without a call before it that it answers")
+            if message.name not in ("", turn[call].function.name):
+                called = turn[call].function.name[:60]
+                raise ValueError(f"message {number}: its name is another than its call's, which is {called!r}")
             continue
         for call in message.tool_calls:
             if call.function.name not in tools:
                 raise ValueError(f"message {number}: calls {call.function.name[:60]!r}, which is not among `tools`")
-        waiting = [call.id for call in message.tool_calls]
+        turn = message.tool_calls
+        waiting = OpenCalls([call.id for call in turn])
     if messages[-1].role != "assistant":
         raise ValueError(f"message {len(messages)}: the last message must be the assistant's: it is what is learnt")

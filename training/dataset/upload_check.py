@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-import codecs
 import hashlib
 import itertools
-import json
-import re
 from collections.abc import Callable, Collection, Iterator
-from typing import Any, BinaryIO, Literal, NoReturn
+from typing import Any, BinaryIO, Literal
 
 from pydantic import Field, ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
-from synthesis.json_weight import is_shallow, require_light
-from training.dataset.rows import DatasetKind, Row, TaskRow, TrajectoryRow
+from synthesis.json_reader import read_json
+from training.dataset.rows import MOST_LEVELS, DatasetKind, Row, TaskRow, TrajectoryRow
 
 MESSAGE_CHARS = 300
 PIECE = 1 << 20
-WRITABLE = 100
-"""So many levels of lists and objects can be written again in any case."""
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
-"""How half a pair gets into what is UTF-8."""
 MANY_LEFT_OUT = "{} lines before this one cannot be used, and no more may be left out; mend the file"
 
 
@@ -142,9 +135,8 @@ def _kind_of_line(line: bytes) -> DatasetKind | Literal[""] | None:
     """Tasks have `rollout`, trajectories `messages`, or `prompt` and `completion`; "" where it cannot be read, None
     where it is neither."""
     try:
-        require_light(line)
-        row = json.loads(line)
-    except (ValueError, RecursionError, MemoryError):
+        row = read_json(line, most_levels=MOST_LEVELS)
+    except FormatError:
         return ""
     names = set(row) if isinstance(row, dict) else set()
     if "rollout" in names:
@@ -154,26 +146,7 @@ def _kind_of_line(line: bytes) -> DatasetKind | Literal[""] | None:
 
 def parse_line(line: bytes, kind: DatasetKind) -> Row:
     """One row. Raises FormatError with the place inside the row and the reason."""
-    if line.startswith(codecs.BOM_UTF8):
-        raise FormatError("", "begins with a byte order mark (BOM); save the file as UTF-8 without one")
-    try:
-        require_light(line)
-        value = json.loads(line.decode("utf-8"), parse_constant=_no_constant)
-        # What holds half a surrogate pair cannot be written, let alone tokenised; nor can what is nested too deeply.
-        if _SURROGATE.search(line) or not is_shallow(value, WRITABLE):
-            json.dumps(value, ensure_ascii=False).encode("utf-8")
-    except UnicodeDecodeError as error:
-        raise FormatError("", f"is not UTF-8 (byte {error.start + 1} of the line)") from error
-    except UnicodeEncodeError as error:
-        raise FormatError("", "holds half a surrogate pair (\\ud800 to \\udfff)") from error
-    except json.JSONDecodeError as error:
-        raise FormatError("", f"is no JSON: {error.msg} at character {error.pos + 1}") from error
-    except ValueError as error:
-        raise FormatError("", f"is no JSON that can be read: {error}") from error
-    except MemoryError as error:
-        raise FormatError("", "needs more memory to be read than is given to a file; leave it out") from error
-    except RecursionError as error:
-        raise FormatError("", "is nested too deeply") from error
+    value = read_json(line, most_levels=MOST_LEVELS)
     if not isinstance(value, dict):
         raise FormatError("", "must be one JSON object")
     return read_row(value, kind)
@@ -250,7 +223,3 @@ def _line_problem(line: bytes, number: int, kind: DatasetKind, seen: dict[str, i
 
 def _short(text: str) -> str:
     return text if len(text) <= MESSAGE_CHARS else f"{text[:MESSAGE_CHARS]}…"
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import Exists, F, Func, IntegerField, OuterRef, QuerySet
 from pydantic import ValidationError
+from pydantic_core import PydanticSerializationError
 
 from synthesis.contracts import Reference
 from synthesis.errors import FormatError, InputError
@@ -170,12 +171,18 @@ def _fewer(sourced: SourcedRows, fit: tuple[Row, ...]) -> SourcedRows:
 
 
 def _is_fit(row: Row, found: ResolvedSelection, left_out: LeftOut) -> bool:
-    why = found.rules.why_not(names_of_row(row))
-    if not why and len(json.dumps(row.trl(), ensure_ascii=False).encode()) >= LINE_BYTES:
-        why = f"Longer than {LINE_BYTES >> 20} MiB"
+    why = found.rules.why_not(names_of_row(row)) or _why_unwritable(row)
     if why:
         left_out.note(why)
     return not why
+
+
+def _why_unwritable(row: Row) -> str:
+    try:
+        written = json.dumps(row.trl(), ensure_ascii=False).encode()
+    except (UnicodeEncodeError, PydanticSerializationError, RecursionError):
+        return "Holds half a surrogate pair, or is nested too deeply to be written"
+    return f"Longer than {LINE_BYTES >> 20} MiB" if len(written) >= LINE_BYTES else ""
 
 
 def chunks(rows: QuerySet[Any], size: int) -> Iterator[list[Any]]:

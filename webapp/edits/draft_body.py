@@ -7,18 +7,18 @@ from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 from synthesis.contracts import Equality, ReferenceCall, State
-from synthesis.errors import InputError, StateError
+from synthesis.errors import FormatError, InputError, StateError
 from synthesis.formats.answer_form import MOST_FIELDS, read_form
 from synthesis.formats.criteria import criterion_line, read_criterion_line
-from synthesis.formats.files import MAX_DEPTH
 from synthesis.formats.values import clean
+from synthesis.json_reader import MAX_DEPTH
 from synthesis.json_weight import is_shallow
 from synthesis.runtime.encoding import decode_state
 from synthesis.runtime.method_source import MOST_TOKENS
 from synthesis.syntax import token_count
 from webapp.edits.verifier_part import read_verifier_part
 from webapp.rest.types import MOST_LEVELS
-from webapp.scenarios.playground.argument_form import loads
+from webapp.scenarios.playground.argument_form import read_typed
 
 SOURCE_CHARS = 300_000
 """Of a program or tool that is typed: the site itself parses it. A larger one goes in by an import."""
@@ -82,9 +82,9 @@ def read_calls(text: str) -> list[Any]:
     if len(text) > CALLS_CHARS:
         raise InputError(f"The reference's calls may have {CALLS_CHARS:,} characters.")
     try:
-        calls = loads(text.strip() or "[]")
-    except (InputError, ValueError) as error:
-        raise InputError(f"The reference's calls: {error}") from error
+        calls = read_typed(text.strip() or "[]")
+    except FormatError as error:
+        raise InputError(f"The reference's calls: {error}.") from error
     if not isinstance(calls, list):
         raise InputError('The reference\'s calls are a JSON list: [{"tool": "name", "arguments": {…}}].')
     return calls
@@ -95,9 +95,9 @@ def read_state(text: str) -> State:
     if len(text) > STATE_CHARS:
         raise InputError(f"A state that is typed may have {STATE_CHARS:,} characters; import a larger one.")
     try:
-        value = loads(text, MOST_LEVELS, STATE_MEMORY)
-    except (InputError, ValueError) as error:
-        raise InputError(f"The initial state: {error}") from error
+        value = read_typed(text, MOST_LEVELS, STATE_MEMORY)
+    except FormatError as error:
+        raise InputError(f"The initial state: {error}.") from error
     if not isinstance(value, dict):
         raise InputError("The initial state is a JSON object: each key is an attribute of the program.")
     check_state(value)

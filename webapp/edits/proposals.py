@@ -11,10 +11,10 @@ from synthesis.contracts import CheckRecord, Finding, Frame, GoldenVerifier, Pro
 from synthesis.errors import FormatError, InputError, ProgramError
 from synthesis.formats.answer_form import form_record, read_submission, without_field_checks
 from synthesis.formats.criteria import criterion_line, read_criterion_line, require_fields
-from synthesis.formats.files import loads
 from synthesis.formats.former_answers import find_gone_helpers
 from synthesis.formats.records import EnvironmentRecord, TaskRecord, ToolRecord
 from synthesis.formats.values import clean
+from synthesis.json_reader import read_json
 from synthesis.runtime import offered
 from synthesis.runtime.method_source import docstring_of, method_source, require_short, with_method
 from webapp.edits.answer_forms.form_parts import drafted_form
@@ -341,8 +341,8 @@ def find_form_problem(edit: Edit) -> str:
     told = drafted_reference(edit) if "reference" in edit.body else None
     if form and told is not None and told.answer:
         try:
-            read_submission(form, loads(told.answer))
-        except (InputError, ValueError) as error:
+            read_submission(form, read_json(told.answer, "the answer"))
+        except InputError as error:
             return f"The reference's answer is no answer in the form of the task. {error}"
     return ""
 

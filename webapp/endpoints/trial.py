@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
@@ -11,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from pydantic import BaseModel
 
 from synthesis.contracts import Message, Tool
-from synthesis.errors import EnvariumError, LLMError
+from synthesis.errors import EnvariumError, FormatError, LLMError
+from synthesis.json_reader import read_json
 from synthesis.llm import Endpoint, Reply
 from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.structured import response_format
@@ -135,8 +135,8 @@ def _keeps(reply: Reply, form: StructuredForm) -> bool:
     if len(text) > MOST_CHARS:
         return False
     try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
+        parsed = read_json(text)
+    except FormatError:
         return reply.finish_reason == "length" and text.startswith("{")
     if form == "json_object":
         return isinstance(parsed, dict)

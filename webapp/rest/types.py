@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import math
 import re
 from typing import Annotated, Any, Generic, TypeVar
 
@@ -13,8 +11,9 @@ from ninja.parser import Parser
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WithJsonSchema, model_validator
 from pydantic_core import PydanticCustomError
 
-from synthesis.formats.files import MAX_DEPTH, MAX_DIGITS
-from synthesis.json_weight import is_shallow, require_light, require_shallow
+from synthesis.errors import FormatError
+from synthesis.json_reader import MAX_DEPTH, read_json
+from synthesis.json_weight import is_shallow
 
 Item = TypeVar("Item")
 MOST_MEMORY = 32 << 20
@@ -95,30 +94,7 @@ class BodyParser(Parser):
 
     def parse_body(self, request: HttpRequest) -> Any:
         try:
-            require_light(request.body, MOST_MEMORY)
-            value = _loads(request.body)
-        except RecursionError as error:
-            raise ValueError("nested too deeply") from error
-        require_shallow(request.body, value, MOST_LEVELS)
-        return value
-
-
-def _no_constant(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _integer(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a number of {len(digits):,} digits is too long; {MAX_DIGITS:,} are the most")
-    return int(digits)
-
-
-def _finite(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"{digits[:20]} is too large for a number")
-    return number
-
-
-def _loads(body: bytes) -> Any:
-    return json.loads(body, parse_constant=_no_constant, parse_int=_integer, parse_float=_finite)
+            # Half surrogate pairs are refused by the fields, which say which one it is.
+            return read_json(request.body, most_levels=MOST_LEVELS, most_memory=MOST_MEMORY, broken_text=True)
+        except FormatError as error:
+            raise ValueError(str(error)) from error

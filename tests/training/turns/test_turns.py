@@ -29,7 +29,7 @@ from training.objective.rows import attempt_sums, later_sums, of_attempts  # noq
 from training.policy import Generation, Trace  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
 from training.step import NOBODY, Ranks, Samples, TrainingStep  # noqa: E402
-from training.templates import offered, prepare, spelled  # noqa: E402
+from training.templates import offered, prepare, spell_messages  # noqa: E402
 from training.turn_policy import TurnTrace  # noqa: E402
 
 
@@ -60,8 +60,7 @@ def test_samples_of_rl_are_those_of_sft_token_for_token(qwen) -> None:
     assert tried.attempt.outcome == "solved"
     drawn = tried.trace.samples()
     assert len(drawn) == len(tried.attempt.turns) == len(script) > 1
-    names = {call.id: call.name for message in tried.attempt.messages for call in message.tool_calls}
-    told = [spelled(message, names) for message in tried.attempt.messages]
+    told = spell_messages(tried.attempt.messages)
     lesson = TrajectoryRow.model_validate(
         {"id": "r", "messages": told, "tools": offered(tried.row.rollout.program.tools)}
     )

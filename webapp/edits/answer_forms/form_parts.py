@@ -9,7 +9,7 @@ from typing import Any
 from synthesis.contracts import AnswerField
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.answer_form import answer_text, read_expected, read_form, read_submission
-from synthesis.formats.files import loads
+from synthesis.json_reader import read_json
 
 
 def drafted_form(
@@ -71,8 +71,8 @@ def follow_form(answer: str, form: Sequence[AnswerField], expected: Mapping[str,
     What is expected is what the reference answers; a field that a check reads keeps what the answer had in it.
     """
     try:
-        known = loads(answer)
-    except ValueError:
+        known = read_json(answer)
+    except FormatError:
         known = {}
     known = known if isinstance(known, dict) else {}
     values = {field.name: expected.get(field.name, known.get(field.name)) for field in form}

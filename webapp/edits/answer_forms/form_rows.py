@@ -17,7 +17,7 @@ from synthesis.contracts import AnswerField, AnswerType
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.answer_form import MOST_DEPTH, MOST_FIELDS, read_expected, read_form
 from webapp.query_params import Params
-from webapp.scenarios.playground.argument_form import loads
+from webapp.scenarios.playground.argument_form import read_typed
 
 TYPES: tuple[str, ...] = get_args(AnswerType)
 TYPE_WORDS = {
@@ -320,11 +320,11 @@ def _read_expected(row: FieldRow, one: AnswerField, expected: dict[str, Any]) ->
 def _read_value(text: str, kind: str) -> Any:
     if kind in NUMBERS:
         try:
-            return loads(text)
-        except ValueError:
+            return read_typed(text)
+        except FormatError:
             raise ValueError("write a number, such as 5.9") from None
     if kind == "boolean":
         return {"true": True, "false": False}.get(text.lower(), text)
     if kind in ("list", "record"):
-        return loads(text)
+        return read_typed(text)
     return text

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import zlib
 from collections.abc import Iterator
 from typing import IO, Annotated, Any, cast
@@ -13,10 +12,12 @@ from pydantic import Field, ValidationError
 from synthesis.contracts import SOLVED_AT, Attempt, Frozen
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.values import clean
-from synthesis.json_weight import require_light
+from synthesis.json_reader import read_json
 
 LINE_BYTES = 32 * 1024 * 1024
 LINE_MEMORY = 256 * 1024 * 1024
+LINE_LEVELS = 450
+"""An encoded state has up to 416 levels of lists and objects."""
 FILE_BYTES = 4 * 1024 * 1024 * 1024
 """What a file may hold unpacked: a bomb is read no further."""
 MOST_LINES = 100_000
@@ -99,17 +100,12 @@ def read_line(text: bytes, step: int, index: int) -> RolloutFileLine:
     """One attempt. Raises FormatError with its line and what is wrong."""
     place = f"rollouts of step {step}, line {index + 1}"
     try:
-        require_light(text, LINE_MEMORY)
-        value: Any = json.loads(text.decode("utf-8"))
+        value = read_json(text, place, most_levels=LINE_LEVELS, most_memory=LINE_MEMORY)
         return RolloutFileLine.model_validate(value)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(map(str, fault["loc"]))[:200]
         raise FormatError(place, f"is no attempt: {where}: {fault['msg'][:300]}") from error
-    except (ValueError, RecursionError) as error:
-        raise FormatError(place, f"is no JSON that can be read: {str(error)[:300]}") from error
-    except MemoryError as error:
-        raise FormatError(place, "needs more memory to be read than is given to a file") from error
 
 
 def summary(line: RolloutFileLine) -> RolloutSummary:

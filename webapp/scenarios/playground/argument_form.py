@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.http import QueryDict
 
-from synthesis.formats.files import MAX_DEPTH, MAX_DIGITS
-from synthesis.json_weight import LIGHT, require_light, require_shallow
+from synthesis.errors import FormatError
+from synthesis.json_reader import MAX_DEPTH, read_json
+from synthesis.json_weight import LIGHT
 
 PREFIX = "arg."
 NOT_SENT = object()
@@ -141,10 +141,10 @@ def _value(item: Field) -> Any:
     if item.kind == "integer":
         return _integer(text)
     try:
-        value = loads(text)
-    except ValueError as error:
+        value = read_typed(text)
+    except FormatError as error:
         what = "a number" if item.kind == "number" else "JSON"
-        raise ValueError(f"This is not {what}: {error}") from None
+        raise ValueError(f"This cannot be read as {what}: {error}.") from None
     if item.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
         raise ValueError("This is not a number.")
     return value
@@ -157,43 +157,18 @@ def _integer(text: str) -> int:
     return int(cleaned)
 
 
-def loads(text: str, most_levels: int = MAX_DEPTH, most_memory: int = LIGHT) -> Any:
-    """JSON without NaN, infinite or endless numbers or nesting, with an error that says where."""
-    require_light(text.encode("utf-8", "replace"), most_memory)
-    try:
-        value = json.loads(text, parse_constant=_refuse, parse_int=_int, parse_float=_float)
-    except json.JSONDecodeError as error:
-        what = error.msg.removesuffix(" at")
-        raise ValueError(f"{what} at line {error.lineno}, column {error.colno}.") from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply.") from None
-    require_shallow(text, value, most_levels)
-    return value
-
-
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is not JSON.")
-
-
-def _int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError(f"a number of {len(digits):,} digits is too long; {MAX_DIGITS:,} are the most.")
-    return int(digits)
-
-
-def _float(digits: str) -> float:
-    number = float(digits)
-    if not math.isfinite(number):
-        raise ValueError(f"{digits[:20]} is too large for a number.")
-    return number
+def read_typed(text: str, most_levels: int = MAX_DEPTH, most_memory: int = LIGHT) -> Any:
+    """JSON that a person typed; half surrogate pairs are kept, for programs that have to live with them. Raises
+    FormatError that says where."""
+    return read_json(text, most_levels=most_levels, most_memory=most_memory, broken_text=True)
 
 
 def read_raw(text: str) -> dict[str, Any]:
     """All arguments from one JSON object. Raises ValueError with what is wrong."""
     try:
-        value = loads(text or "{}")
-    except ValueError as error:
-        raise ValueError(f"This cannot be read as JSON: {error}") from None
+        value = read_typed(text or "{}")
+    except FormatError as error:
+        raise ValueError(f"This cannot be read as JSON: {error}.") from None
     if not isinstance(value, dict):
         raise ValueError('The arguments are a JSON object: { "name": value }.')
     return value
