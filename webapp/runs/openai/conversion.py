@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from training.config import EvaluationJob, Reinforcement, Supervised, read_config
+from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, read_config
 from training.metrics import NAMES, Name
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
@@ -105,9 +105,8 @@ def _place(remark: Remark, method: str) -> tuple[str, ...]:
     return ("method", method, *parts) if parts[0] in ("preset", "changes") else parts
 
 
-def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
+def method_of(job: TrainingJob, config: JobConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     """OpenAI's `method` of a job and its old `hyperparameters`."""
-    config = read_config(job.config)
     if isinstance(config, EvaluationJob):
         return {"type": job.method, job.method: {"preset": job.preset, "changes": job.changes}}, {}
     if isinstance(config, Supervised):
@@ -133,7 +132,8 @@ def job_out(job: TrainingJob) -> dict[str, Any]:
 
 
 def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
-    method, hyper = method_of(job)
+    config = read_config(job.config)
+    method, hyper = method_of(job, config)
     error = {"code": job.error_code or "failed", "message": job.error, "param": job.error_param or None}
     return {
         "id": job.public_id,
@@ -155,16 +155,17 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
         "error": error if job.error or job.error_code else None,
         "integrations": [],
         "metadata": job.metadata,
-        "envarium": _own(job),
+        "envarium": _own(job, config),
     }
 
 
-def _own(job: TrainingJob) -> dict[str, Any]:
+def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
     plain = (
-        "name preset changes config engine step total_steps wish reason doubt attempt infra_errors program_errors "
+        "name preset changes engine step total_steps wish reason doubt attempt infra_errors program_errors "
         "calls_made calls_allowed started_at estimate result"
     )
     return {name: getattr(job, name) for name in plain.split()} | {
+        "config": config,
         "dataset": job.dataset.public_id,
         "sentence": sentence_of(job.dataset),
         "evaluation_sentence": sentence_of(job.evaluation) if job.evaluation else None,
