@@ -11,10 +11,12 @@ from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised,
 from training.metrics import NAMES, Name
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
+from webapp.runs.candidates import candidates
 from webapp.runs.launch.estimates import seconds_left
 from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
 from webapp.runs.launch.preflight import Preflight, sentence_of
-from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob
+from webapp.runs.matching import waiting_reason
+from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.openai.request_schemas import (
     MethodIn,
     ReinforcementHyperparameters,
@@ -128,7 +130,10 @@ def jobs_out(jobs: Sequence[TrainingJob]) -> list[dict[str, Any]]:
 
 
 def job_out(job: TrainingJob) -> dict[str, Any]:
-    return jobs_out([job])[0]
+    told = jobs_out([job])[0]
+    if job.state == TrainingState.QUEUED:
+        told["envarium"]["reason"] = waiting_reason(job, candidates())
+    return told
 
 
 def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:

@@ -23,7 +23,8 @@ class JobErrorOut(Schema):
 class EnvariumOut(Schema):
     """`sentence` has to stand beside every result, `evaluation_sentence` beside those on the dataset that evaluates it.
     `wish` was asked of a running job and is not obeyed yet.
-    `reason`: why it is paused, or why no worker that is here can take it. `doubt`: what its worker reported and is not
+    `reason`: why it is paused, or why it waits (in lists only why no worker that is here can take it). `doubt`: what
+    its worker reported and is not
     true; empty where nothing was found, and once a person has resumed the job in spite of it."""
 
     name: str
