@@ -212,11 +212,19 @@ def check_programs(sandbox: Sandbox, rows: Sequence[TaskRow]) -> None:
             raise InputError(f"dataset: the program of task {row.id!r} does not load any more: {error}") from error
 
 
+def _told_characters(row: TaskRow) -> int:
+    task = row.rollout
+    tools = sum(len(tool.model_dump_json()) for tool in task.offered_tools)
+    return len(task.documentation) + len(task.instruction) + tools
+
+
 def check_lengths(model: Any, tokenizer: Tokenizer, rows: Sequence[TaskRow], decoding: Decoding) -> None:
-    """Raises InputError: an attempt may grow beyond the model's window, or a task alone leaves no room for a turn."""
+    """Raises InputError: an attempt may grow beyond the model's window, or a task alone leaves no room for a turn.
+
+    Of many tasks those are looked at that have the most to tell before the agent's first turn.
+    """
     require_window(model, decoding.trajectory_tokens, "decoding.trajectory_tokens", "an attempt may have")
-    step = max(1, len(rows) // LOOKED_AT)
-    for row in rows[::step]:
+    for row in sorted(rows, key=_told_characters, reverse=True)[:LOOKED_AT]:
         task = row.rollout
         talks, tools = row.setting == "conversation", task.program.tools
         system, _ = system_message("tools", talks, task.documentation, tools, task.answer_form)

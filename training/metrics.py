@@ -47,7 +47,7 @@ NAMES: dict[str, Name] = {
     "turns": Name(label="Mean turns of an attempt", unit="turns"),
     "horizon": Name(label="Turns that an agent has", unit="turns"),
     "tool_errors": Name(label="Share of calls that failed"),
-    "kl": Name(label="Divergence from the reference or the old policy, per token or attempt"),
+    "kl": Name(label="Divergence that is penalised, from the reference or the old policy, per token or attempt"),
     "entropy": Name(label="Mean entropy of the agent's tokens", unit="nats"),
     "clipped_low": Name(label="Share clipped from below"),
     "clipped_high": Name(label="Share clipped from above"),

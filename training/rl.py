@@ -260,7 +260,9 @@ def _values(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> dict[str
     assert told is not None
     values = told.sums.values(lambda sums: trainer.accelerator.reduce(sums.to(trainer.accelerator.device)))
     told.sums = Sums()
-    if job.cfg.kl.coefficient and job.cfg.kl.place != "loss":
+    if not job.cfg.kl.coefficient:
+        del values["kl"]  # nothing measured it
+    elif job.cfg.kl.place != "loss":
         values["kl"] = told.divergence
     if not told.advantages:
         return values

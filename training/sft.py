@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -89,13 +89,30 @@ def samples_of(tokenizer: Tokenizer, rows: Sequence[TrajectoryRow], cfg: Supervi
             elif any(label != IGNORED for label in sample.labels):
                 samples.append(sample)
     if long and cfg.too_long == "refuse":
-        raise InputError(
-            f"max_length: {len(long)} samples are longer than {cfg.max_length} tokens (the longest has {longest}), "
-            f"row {long[0]!r} among them; raise max_length, leave them out, or take too_long = drop"
-        )
+        raise _too_long(len(long), longest, long[0], cfg)
     if not samples:
         raise InputError("dataset: there is nothing to learn: no sample fits max_length and holds a turn of the agent")
     return samples, len(long)
+
+
+def require_short(job: SupervisedJob, rows: Iterable[int]) -> None:
+    """Count all samples of these rows that are longer than `max_length`. Raises InputError that says how many."""
+    count, longest, name = 0, 0, ""
+    for number in rows:
+        lengths = [len(one.input_ids) for one in row_samples(job.tokenizer, number, job.rows[number], job.cfg)]
+        long = sum(length > job.cfg.max_length for length in lengths)
+        count, longest = count + long, max(longest, *lengths)
+        name = name or (job.rows[number].id or f"number {number + 1}" if long else "")
+    if count:
+        raise _too_long(count, longest, name, job.cfg)
+
+
+def _too_long(count: int, longest: int, name: str, cfg: Supervised) -> InputError:
+    are = "samples are" if count > 1 else "sample is"
+    return InputError(
+        f"max_length: {count} {are} longer than {cfg.max_length} tokens (the longest has {longest}), row {name!r} "
+        "among them; raise max_length, leave them out, or take too_long = drop"
+    )
 
 
 def row_samples(tokenizer: Tokenizer, number: int, row: TrajectoryRow, cfg: Supervised) -> list[Sample]:
@@ -171,12 +188,17 @@ def look_ahead(job: SupervisedJob, counts: Sequence[int]) -> int:
     if not sizes:
         raise InputError("dataset: there is nothing to learn: no row holds a turn of the agent")
     order = sorted(sizes, key=lambda n: -sizes[n])
-    chosen = [n for n in order[:LOOKED_AT] if sizes[n] > job.cfg.max_length] or order[:1]
-    cfg = job.cfg if len(chosen) == len(sizes) or job.cfg.too_long == "refuse" else job.cfg.model_copy(
-        update={"max_length": 10**9}
-    )  # fmt: skip
+    able = [n for n in order if sizes[n] > job.cfg.max_length]
+    chosen = able[:LOOKED_AT] or order[:1]
+    every = job.cfg.model_copy(update={"max_length": 10**9})
+    refuses = job.cfg.too_long == "refuse"
+    cfg = job.cfg if len(chosen) == len(sizes) and not refuses else every
     samples, _ = samples_of(job.tokenizer, [job.rows[n] for n in chosen], cfg)
-    return min(job.cfg.max_length, max(len(sample.input_ids) for sample in samples))
+    longest = max(len(sample.input_ids) for sample in samples)
+    if refuses and longest > job.cfg.max_length:
+        # The job ends here: all that can be too long are counted, so that the message says how many there are.
+        require_short(job, able)
+    return min(job.cfg.max_length, longest)
 
 
 def train(job: SupervisedJob, resume: bool = False) -> tuple[Ended, SFTTrainer]:

@@ -152,6 +152,8 @@ class Api(NinjaAPI):
         schema = super().get_openapi_schema(**how)
         problem = problems.ProblemOut.model_json_schema(ref_template="#/components/schemas/{model}")
         schema["components"]["schemas"] |= {**problem.pop("$defs"), "Problem": problem}
+        for component in schema["components"]["schemas"].values():
+            without_object_defaults(component)
         schema["components"]["securitySchemes"] = SECURITY
         content = {problems.CONTENT_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
         scopes = {self.get_openapi_operation_id(operation): scope_of(operation) for operation in operations()}
@@ -203,8 +205,12 @@ def whole_schema() -> OpenAPISchema:
 
 
 def describe(parameter: dict[str, Any]) -> None:
-    """Say what a parameter in the path is."""
+    """Describe a parameter as OpenAPI has it: what one in the path is, and one example where Ninja writes JSON Schema's
+    list of them."""
     name = parameter["name"]
+    listed = parameter.pop("examples", [])
+    if listed:
+        parameter["example"] = listed[0]
     if parameter["in"] == "path" and name in PUBLIC_IDS and parameter["schema"].get("type") == "string":
         parameter |= {"description": f"The id of the {name}.", "example": PUBLIC_IDS[name]}
     elif parameter["in"] == "path" and name == "path":
@@ -228,6 +234,13 @@ def without_null(schema: dict[str, Any]) -> None:
     if len(kinds) == 1:
         del schema["anyOf"]
         schema.update(kinds[0])
+
+
+def without_object_defaults(schema: dict[str, Any]) -> None:
+    """Drop defaults that are objects: their own fields' defaults say it, and generators of clients take none."""
+    for field in schema.get("properties", {}).values():
+        if isinstance(field.get("default"), dict):
+            del field["default"]
 
 
 def operations() -> list[Operation]:

@@ -290,14 +290,33 @@ def test_an_uploaded_file_with_rows_too_long_for_the_demo_is_foreseen() -> None:
     found = preflight(asks(stored([talk(20), talk(300), talk(400)]).public_id, "supervised"))
     assert found.tokens is not None
     assert (found.tokens.most, found.tokens.long, found.tokens.limit) == (801, 2, 512)
-    (one,) = [one for one in found.warnings if one.code == "too_long"]
-    assert one.param == "changes.max_length"
-    assert "at least 801 tokens, and max_length is 512, which 2 rows are longer than" in one.message
-    assert "fails before its first step: raise changes.max_length, take too_long = drop" in one.message
+    (one,) = found.problems
+    assert (one.param, one.code) == ("changes.max_length", "too_long")
+    assert "2 of 3 rows have more than 512 tokens (max_length) by any tokenizer" in one.message
+    assert "fail before its first step. Raise changes.max_length, take too_long = drop" in one.message
     short = preflight(asks(stored([talk(20)]).public_id, "supervised"))
     assert "too_long" not in warnings(short)
-    dropped = preflight(asks(stored([talk(300)]).public_id, "supervised", changes={"too_long": "drop"}))
+    dropped = preflight(asks(stored([talk(20), talk(300)]).public_id, "supervised", changes={"too_long": "drop"}))
+    assert dropped.ok
     assert any("What is longer is left out" in one.message for one in dropped.warnings)
+    nothing = preflight(asks(stored([talk(300)]).public_id, "supervised", changes={"too_long": "drop"}))
+    assert "nothing is left to learn from" in nothing.problems[0].message
+
+
+def test_a_job_whose_rows_are_longer_by_any_tokenizer_is_refused_with_their_true_number() -> None:
+    """What an estimate by characters alone says is a warning: 9,000 letters may be one token."""
+    rows = [talk(1_100 + number) for number in range(796)] + [talk(20)]
+    found = preflight(asks(frozen(rows), "supervised", model="a/b-1B", changes={"max_length": 1_000}))
+    (one,) = found.problems
+    assert one.message.startswith("796 of 797 rows have more than 1,000 tokens (max_length)")
+    thoughts = "<think>" + "w " * 5_000 + "</think>"
+    short = lesson(1, messages=[{"role": "user", "content": "Go."}, {"role": "assistant", "content": f"{thoughts}y"}])
+    assert preflight(asks(frozen([short]), "supervised", model="a/b-1B", changes={"max_length": 1_000})).ok
+    told = task(99, "e0")
+    long = told.model_copy(update={"rollout": told.rollout.model_copy(update={"instruction": "w " * 3_000})})
+    changes = SMALL | {"decoding": {"turn_tokens": 64, "trajectory_tokens": 2_000}}
+    refused = preflight(asks(frozen([*tasks(), long]), model="a/b-1B", preset="demo-rl", changes=changes))
+    assert "1 of 17 rows has more than 2,000 tokens" in refused.problems[0].message
 
 
 @pytest.mark.parametrize("model", ["envarium-demo", "a/b-1B"])
@@ -327,8 +346,8 @@ def test_models_of_workers_and_of_jobs_are_known() -> None:
     assert preflight(asked).queue.able == ("w",)
     elsewhere = asks(row, model="org/mine-7B", preset="demo-rl")
     unseen = preflight(elsewhere)
-    assert (unseen.ok, unseen.queue.able, "model_unseen" in warnings(unseen)) == (True, (), True)
-    assert any("--hub org/mine-7B" in one.message for one in unseen.warnings)
+    assert (unseen.queue.able, problems(unseen)) == ((), {"model": "model_unseen"})
+    assert any("--hub org/mine-7B" in one.message for one in unseen.problems)
     worker(name="fetches", model_names=["*"])
     found = preflight(elsewhere)
     assert (found.queue.able, "model_unseen" in warnings(found)) == (("fetches",), True)

@@ -134,8 +134,8 @@ def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
     TrainingJob.objects.filter(pk=first.pk).update(model="mine-7B")
     worker(name="other", model_names=["another-7B"])
     unseen = preflight(asks(row, model=step, preset="demo-rl"))
-    assert (unseen.ok, unseen.queue.able) == (True, ())
-    assert any("can load mine-7B" in one.message for one in unseen.warnings)
+    assert (problems(unseen), unseen.queue.able) == ({"model": "model_unseen"}, ())
+    assert any("can load mine-7B" in one.message for one in unseen.problems)
     worker(name="has it", model_names=["mine-7B"])
     assert preflight(asks(row, model=step, preset="demo-rl")).queue.able == ("has it",)
 

@@ -75,7 +75,8 @@ def test_job_leaves_a_record_rollouts_and_checkpoints(tmp_path) -> None:
     values = {record.step: record.values for record in found if record.kind == "values" and "loss" in record.values}
     assert sorted(values) == [1, 2, 3, 4]
     assert [values[step]["horizon"] for step in (1, 2, 3, 4)] == [1, 1, 2, 2]
-    for name in ("reward", "entropy", "kl", "grad_norm", "tool_errors", "environment_share", "masked", "flat_groups"):
+    assert "kl" not in values[1], "without a penalty nothing measures it"
+    for name in ("reward", "entropy", "grad_norm", "tool_errors", "environment_share", "masked", "flat_groups"):
         assert values[1][name] is not None
     assert values[1]["sampling_gap"] < 1e-4, "what was drawn has the probability that the trainer sees"
     evaluated = [record.step for record in found if record.kind == "values" and "evaluation/reward" in record.values]

@@ -112,6 +112,17 @@ def test_long_samples_are_refused_by_name_or_dropped_and_counted(qwen) -> None:
         sft.samples_of(qwen, rows, cfg.model_copy(update={"too_long": "drop", "max_length": 16}))
 
 
+def test_all_samples_that_are_too_long_are_counted(qwen, tmp_path, monkeypatch) -> None:
+    """Of the rows that have most bytes the first few are looked at; a refusal counts the others too."""
+    rows = [row(SAMPLES[0], id=f"r{number}") for number in range(9)]
+    monkeypatch.setattr(sft, "LOOKED_AT", 2)
+    cfg = CFG.model_copy(update={"max_length": 20})
+    one = sft.SupervisedJob(cfg, tmp_path, None, qwen, rows, None, Watch(lambda: False, cfg.limits, 0.0))
+    counts = sft.sample_counts(rows, cfg)
+    with pytest.raises(InputError, match=rf"max_length: {sum(counts)} samples are longer than 20 tokens"):
+        sft.look_ahead(one, counts)
+
+
 def test_rows_come_as_often_as_the_mixture_weighs(qwen) -> None:
     rows = [row(SAMPLES[0], id="a", environment="a"), row(SAMPLES[0], id="b", environment="b")]
     counts = sft.sample_counts(rows, CFG)

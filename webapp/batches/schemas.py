@@ -50,7 +50,7 @@ class ThemeFilter(BodyIn):
         return choice.RowFilter(text=self.q, source=self.source, node=self.node, most=self.limit)
 
 
-class EnvironmentFilter(ThemeFilter):
+class BatchEnvironmentFilter(ThemeFilter):
     """The newest environments that fit, in their current versions. `q` is in the name, or is the key."""
 
     category: ShortText = ""
@@ -69,7 +69,7 @@ class BatchIn(BodyIn):
     bundled: Annotated[list[ShortText], Field(max_length=100)] = []
     theme_ids: Annotated[list[Id], Field(max_length=MOST_THEMES)] = []
     themes: ThemeFilter | None = None
-    environments: EnvironmentFilter | None = None
+    environments: BatchEnvironmentFilter | None = None
     environment_ids: Annotated[list[Id], Field(max_length=MOST_THEMES)] = []
     typed: Annotated[list[TypedTheme], Field(max_length=MOST_THEMES)] = []
     tasks: Annotated[

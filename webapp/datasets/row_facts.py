@@ -131,7 +131,10 @@ def _said(message: dict[str, Any]) -> Iterator[str]:
     if message.get("role") != "system":
         yield str(message.get("content") or "")
         for call in message.get("tool_calls") or ():
-            yield json.dumps(call.get("function"), ensure_ascii=False)
+            called = call.get("function") or {}
+            arguments = called.get("arguments")
+            known = _loaded(arguments.encode("utf-8", "replace")) if isinstance(arguments, str) else arguments
+            yield json.dumps({**called, "arguments": known}, ensure_ascii=False)
 
 
 def _lines(file: File[bytes]) -> Iterator[bytes]:

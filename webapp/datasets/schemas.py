@@ -97,7 +97,7 @@ class SelectionIn(BodyIn):
     actions: Annotated[ActionRange, BeforeValidator(_as_tuple)] = None
 
 
-class SplitIn(BodyIn):
+class DatasetSplitIn(BodyIn):
     unit: Annotated[
         SplitUnit,
         Field(
@@ -125,7 +125,7 @@ class DatasetIn(BodyIn):
     licence: Annotated[
         ShortText, Field(max_length=100, description="Under which the rows may be used, for the dataset's card.")
     ] = ""
-    split: SplitIn = Field(default_factory=SplitIn)
+    split: DatasetSplitIn = Field(default_factory=DatasetSplitIn)
     dry_run: Annotated[bool, Field(description="Say what it would come to, and store nothing.")] = False
 
     def choice(self) -> DatasetSelection:

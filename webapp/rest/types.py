@@ -79,7 +79,8 @@ class BodyIn(BaseModel):
 
 def file_of(media_type: str, what: str) -> dict[str, Any]:
     """`openapi_extra` of an operation that answers with a file."""
-    return {"responses": {200: {"description": what, "content": {media_type: {}}}}}
+    described = {} if media_type == "application/json" else {"schema": {"type": "string", "format": "binary"}}
+    return {"responses": {200: {"description": what, "content": {media_type: described}}}}
 
 
 def body_of(media_type: str, what: str) -> dict[str, Any]:

@@ -62,18 +62,11 @@ def head_context(job: TrainingJob, tab: str) -> dict[str, Any]:
         "changed": job_summary.changed(job),
         "can": actions(job),
         "waiting": queries.waiting_before(job) if job.state == TrainingState.QUEUED else None,
-        "able": _able(job),
+        "why_waiting": matching.waiting_reason(job, candidates()) if job.state == TrainingState.QUEUED else "",
         "last_attempt": queries.attempts_of(job).first() if job.attempt else None,
         "alerts": alerts_page.open_of(job),
         "followers": list(job.followers.only("public_id", "name", "state").order_by("-pk")[:SHOWN]),
     }
-
-
-def _able(job: TrainingJob) -> list[str]:
-    """Who could take a job that waits."""
-    if job.state != TrainingState.QUEUED or job.reason:
-        return []
-    return [one.name for one in matching.able(job, candidates())[:SHOWN]]
 
 
 def actions(job: TrainingJob) -> dict[str, bool]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from webapp.runs.candidates import Candidate, candidates
+from webapp.runs.candidates import NAMED, Candidate, candidates
 from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
@@ -13,6 +13,8 @@ from webapp.runs.topics import tell_job
 from webapp.runs.transitions import say
 
 AT_ONCE = 500
+MODEL_UNSEEN = "model_unseen"
+"""The code of a model that no worker lists and none could fetch."""
 
 
 def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
@@ -31,7 +33,7 @@ def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
         "(--models)"
     )
     message += f" or may fetch it (--hub {model})." if "/" in model else "."
-    return Remark(param="model", code="model_unseen", message=message)
+    return Remark(param="model", code=MODEL_UNSEEN, message=message)
 
 
 def takers(model: str, engine: str, here: list[Candidate], needs: Needs | None) -> list[Candidate]:
@@ -45,6 +47,34 @@ def takers(model: str, engine: str, here: list[Candidate], needs: Needs | None) 
 def given(takers: list[Candidate], needs: Needs | None) -> list[Candidate]:
     """Those that would be given the job: who lacks nothing, as far as is known."""
     return [one for one in takers if needs is None or needs.lacking(one) is None]
+
+
+def waiting_reason(job: TrainingJob, here: list[Candidate]) -> str:
+    """Why a queued job waits now: the reason that is written to it, or whom it waits for and what they do meanwhile."""
+    if job.reason:
+        return job.reason
+    could = able(job, here)
+    if not could:
+        remark = impediment(first_model(job), job.engine, here) or _told(_without_room(job, here))
+        return remark.message if remark else ""
+    held = {
+        row.worker: row.public_id
+        for row in TrainingJob.objects.filter(
+            state=TrainingState.RUNNING, worker__in=[one.worker for one in could if one.worker]
+        ).only("worker", "public_id")
+    }
+    ahead = TrainingJob.objects.filter(state=TrainingState.QUEUED, pk__lt=job.pk).count()
+    words = [
+        f"{one.name[:60]} works on {held[one.worker]}"
+        if one.worker in held
+        else f"{one.name[:60]} is free"
+        if one.worker
+        else f"{one.name[:60]} is started for it"
+        for one in could[:NAMED]
+    ]
+    more = f" and {len(could) - NAMED} more can take it" if len(could) > NAMED else ""
+    before = f" {ahead:,} job{'s stand' if ahead != 1 else ' stands'} before it in the queue." if ahead else ""
+    return f"It waits for a worker: {', '.join(words)}{more}.{before}"
 
 
 def able(job: TrainingJob, here: list[Candidate]) -> list[Candidate]:

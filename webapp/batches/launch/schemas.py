@@ -71,7 +71,17 @@ class ReadinessOut(Schema):
     advice: str
 
 
+class HumanWorkOut(Schema):
+    """Work of people in the environments that the batch would grow on or make once more: a batch stores its own beside
+    it and never replaces it."""
+
+    versions: int
+    tasks: int
+    decisions: int
+
+
 class DryRunOut(EstimateOut):
-    """An estimate, and whether the items can run."""
+    """An estimate, whether the items can run, and which human work stands where the batch will store its own."""
 
     readiness: ReadinessOut
+    human_work: HumanWorkOut

@@ -16,7 +16,7 @@ from webapp.rest.etags import demand_match, match_needed, match_taken, require_m
 from webapp.rest.types import Id
 from webapp.review import assignments, queues, transfers
 from webapp.review.models import Assignment, QueueItem
-from webapp.review.rest.schemas import AssignmentOut, HeartbeatIn, ReviewItemOut, SendIn
+from webapp.review.rest.schemas import AssignmentOut, AssignmentTimeIn, ReviewItemOut, SendIn
 
 router = Router(tags=["review"])
 HOLD, ITEM = "GET /review/assignments/{pk}", "GET /review/items/{pk}"
@@ -31,7 +31,7 @@ def get_assignment(request: HttpRequest, pk: Id) -> Assignment:
 
 
 @router.post("/review/assignments/{pk}/heartbeat", **KEPT)
-def keep_assignment(request: HttpRequest, pk: Id, wish: HeartbeatIn) -> Assignment:
+def keep_assignment(request: HttpRequest, pk: Id, wish: AssignmentTimeIn) -> Assignment:
     """Keep an item for another lease; 409 where somebody else has it now."""
     with transaction.atomic():
         require_match(request, _hold_now(request, pk))

@@ -140,7 +140,7 @@ class NextOut(Schema):
     assignment: AssignmentOut | None
 
 
-class HeartbeatIn(BodyIn):
+class AssignmentTimeIn(BodyIn):
     model_config = ConfigDict(json_schema_extra={"examples": [{"seconds": 42.0}]})
 
     seconds: Annotated[float, Field(ge=0, le=86_400, description="How long the item was looked at, in all.")] = 0.0

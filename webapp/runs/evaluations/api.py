@@ -15,7 +15,7 @@ from webapp.runs.evaluations.comparison import compare
 from webapp.runs.evaluations.evaluation_list import EvaluationLine
 from webapp.runs.evaluations.results import results_of
 from webapp.runs.evaluations.schemas import (
-    ComparisonOut,
+    EvaluationComparisonOut,
     EvaluationComparisonQuery,
     EvaluationList,
     EvaluationOut,
@@ -33,7 +33,7 @@ def list_evaluations(request: HttpRequest, query: Query[EvaluationsQuery]) -> An
     return {"data": [_line(line) for line in evaluation_list.lines(rows)], "has_more": more}
 
 
-@router.get("/fine_tuning/evaluations/comparison", auth=needs("read"), response=ComparisonOut)
+@router.get("/fine_tuning/evaluations/comparison", auth=needs("read"), response=EvaluationComparisonOut)
 def compare_evaluations(request: HttpRequest, query: Query[EvaluationComparisonQuery]) -> Any:
     """Two or more evaluations side by side, and every two of them task by task: won, tied, lost."""
     jobs = evaluation_list.named(part.strip() for part in query.jobs.split(",") if part.strip())

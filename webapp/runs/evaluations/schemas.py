@@ -53,7 +53,7 @@ class EvaluationOut(EvaluationResults):
     object: Literal["fine_tuning.evaluation"] = "fine_tuning.evaluation"
 
 
-class ComparisonOut(Comparison):
+class EvaluationComparisonOut(Comparison):
     """`pairs`: of every two, tasks that the first one won, tied and lost by mean reward, Wilson's intervals of their
     shares, and the difference of the means with a paired bootstrap over tasks."""
 

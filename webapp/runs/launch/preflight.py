@@ -308,7 +308,10 @@ def _look_at_workers(asked: ResolvedJob, here: list[Candidate]) -> None:
     model, engine = asked.loaded, asked.new.engine
     remark = matching.impediment(model, engine, here)
     able = [candidate for candidate in here if candidate.can_take(model, engine)]
-    if remark is not None:
+    if remark is not None and remark.code == matching.MODEL_UNSEEN:
+        if all(problem.param != "model" for problem in asked.problems):
+            asked.problems.append(remark)  # nobody who is here lists the model or could fetch it
+    elif remark is not None:
         asked.warnings.append(remark)
     elif "/" in model and not model.startswith(ENDPOINT) and not any(model in one.models for one in able):
         message = (

@@ -1,9 +1,16 @@
-"""Lengths of a dataset's rows in tokens, as far as they are known without a tokenizer, beside what a job allows."""
+"""Lengths of a dataset's rows in tokens, as far as they are known without a tokenizer, beside what a job allows.
+
+Most lengths are an estimate by characters, which is warned of. A bound from below holds for every tokenizer that joins
+no two words: a job with rows above it is sure to fail, and refused.
+"""
 
 from __future__ import annotations
 
+import re
+from itertools import islice
+
 from synthesis.contracts import Frozen
-from training.config import JobConfig, Reinforcement, Supervised
+from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised
 from training.examples.words import pieces
 from webapp.datasets.models import Dataset, StoredFile
 from webapp.datasets.row_facts import Facts, facts_of_file, texts_of
@@ -14,9 +21,16 @@ CHARACTERS_A_TOKEN = 4
 """A rule of thumb for English and JSON; a tokenizer alone knows."""
 
 
+_PIECE = re.compile(r"[^A-Za-z0-9\r\n]?[A-Za-z\u0080-\U0010ffff]+|[0-9]+|[!-/:-@\[-`{-~]+")
+"""Words with the character before them, numbers, runs of punctuation: no tokenizer that splits texts before it joins
+bytes (those of GPT, Llama, Qwen, Mistral and DeepSeek) makes one token of two of them."""
+_REASONED = "</think>"
+"""What stands before it may be left out of a sample."""
+
+
 class Tokens(Frozen):
-    """Lengths in tokens, reckoned from characters. `most` is the longest row's, `limit` what the job allows, and `long`
-    counts the rows that are longer."""
+    """Lengths in tokens, reckoned from characters. `most` is the longest row's, `limit` what the job allows, `long`
+    counts the rows that are longer, and `certain` those of them that are longer whatever the tokenizer."""
 
     mean: int
     most: int
@@ -24,10 +38,12 @@ class Tokens(Frozen):
     limit: int
     field: str
     note: str
+    certain: int = 0
 
 
 def tokens_of(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
-    """What is known of the lengths of the rows to learn from; rows that are too long are warned of."""
+    """What is known of the lengths of the rows to learn from. Rows that are too long are warned of; the job is refused
+    where that is certain and lets it fail."""
     config = asked.config
     if config is None:
         return None
@@ -42,13 +58,40 @@ def tokens_of(asked: ResolvedJob, facts: Facts | None) -> Tokens | None:
             )
             asked.warn(f"changes.{name}", "not_looked_at", message)
     elif asked.base == DEMO_MODEL:
-        tokens = _of_demo(asked, name, limit)
+        tokens = _of_demo(asked, facts, name, limit)
     else:
         told = "a whole trajectory" if supervised else "what an agent is told before its first turn"
         tokens = _reckoned([row.characters for row in facts.rows], name, limit, told)
-    if tokens is not None and tokens.most > limit:
+        if tokens is not None and max(row.characters for row in facts.rows) > limit:
+            certain = _count_certain(_least_lengths(asked.base, asked.dataset, asked.file, limit), facts, limit)
+            tokens = tokens.model_copy(update={"certain": certain, "long": max(certain, tokens.long)})
+    if (
+        tokens is not None
+        and not _refuse(asked, config, tokens, len(facts.rows) if facts else 0)
+        and (tokens.most > limit or tokens.long)
+    ):
         _warn(asked, config, tokens)
     return tokens
+
+
+def _refuse(asked: ResolvedJob, config: JobConfig, tokens: Tokens, rows: int) -> bool:
+    """Refuse a job that is sure to fail, because rows are longer than it allows; whether it was refused."""
+    drops = isinstance(config, Supervised) and config.too_long == "drop"
+    if isinstance(config, EvaluationJob) or not tokens.certain or (drops and tokens.certain < rows):
+        return False
+    many = tokens.certain > 1
+    message = (
+        f"{tokens.certain:,} of {rows:,} rows {'have' if many else 'has'} more than {tokens.limit:,} tokens "
+        f"({tokens.field}) by any tokenizer"
+    )
+    if drops:
+        message += f", so that nothing is left to learn from: raise changes.{tokens.field}."
+    else:
+        drop = ", take too_long = drop" if isinstance(config, Supervised) else ""
+        message += f": the job would fail before its first step. Raise changes.{tokens.field}{drop}, or leave "
+        message += f"{'them' if many else 'it'} out."
+    asked.refuse(f"changes.{tokens.field}", "too_long", message)
+    return True
 
 
 def warn_of_evaluation(asked: ResolvedJob) -> None:
@@ -57,7 +100,7 @@ def warn_of_evaluation(asked: ResolvedJob) -> None:
         return
     limit = asked.config.decoding.trajectory_tokens
     if asked.base == DEMO_MODEL:
-        lengths = _demo_lengths(None, asked.evaluation_file, limit)
+        lengths = _least_lengths(DEMO_MODEL, None, asked.evaluation_file, limit)
     else:
         facts = facts_of_file(asked.evaluation_file)
         lengths = [_tokens(row.characters) for row in facts.rows] if facts else []
@@ -113,26 +156,36 @@ def _tokens(characters: int) -> int:
     return -(-characters // CHARACTERS_A_TOKEN)
 
 
-def _demo_lengths(dataset: Dataset | None, file: StoredFile | None, limit: int) -> list[int]:
-    """Lengths by row. The tiny model's tokenizer is made of the data, and whole manuals are one token: bounds from
-    below, counted no further than twice the limit."""
+def _least_lengths(base: str, dataset: Dataset | None, file: StoredFile | None, limit: int) -> list[int]:
+    """Bounds from below by row, counted no further than twice the limit. The tiny model's tokenizer is made of the
+    data, and whole manuals are one token to it."""
     lengths = []
     for texts in texts_of(dataset, file):
         left = most = 2 * limit
         for text in texts:
-            left -= pieces(text, left)
+            left -= pieces(text, left) if base == DEMO_MODEL else _least_pieces(text, left)
         lengths.append(most - left)
     return lengths
 
 
-def _of_demo(asked: ResolvedJob, name: str, limit: int) -> Tokens | None:
-    lengths = _demo_lengths(asked.dataset, asked.file, limit)
+def _least_pieces(text: str, most: int) -> int:
+    return sum(1 for _ in islice(_PIECE.finditer(text.rpartition(_REASONED)[2]), most))
+
+
+def _count_certain(lengths: list[int], facts: Facts, limit: int) -> int:
+    """How many rows are longer for certain; rows without a turn of the agent are not learnt, so they do not count."""
+    return sum(length > limit and row.turns > 0 for length, row in zip(lengths, facts.rows, strict=False))
+
+
+def _of_demo(asked: ResolvedJob, facts: Facts, name: str, limit: int) -> Tokens | None:
+    lengths = _least_lengths(DEMO_MODEL, asked.dataset, asked.file, limit)
     if not lengths:
         return None
     return Tokens(
         mean=round(sum(lengths) / len(lengths)),
         most=max(lengths),
         long=sum(length > limit for length in lengths),
+        certain=_count_certain(lengths, facts, limit),
         limit=limit,
         field=name,
         note="of a row at least, without what every agent is told: the tiny model's tokenizer is made of the data",

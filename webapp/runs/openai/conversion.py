@@ -7,14 +7,16 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from training.config import EvaluationJob, Reinforcement, Supervised, read_config
+from training.config import EvaluationJob, JobConfig, Reinforcement, Supervised, read_config
 from training.metrics import NAMES, Name
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
+from webapp.runs.candidates import candidates
 from webapp.runs.launch.estimates import seconds_left
 from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
 from webapp.runs.launch.preflight import Preflight, sentence_of
-from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob
+from webapp.runs.matching import waiting_reason
+from webapp.runs.models import Checkpoint, MetricKey, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.openai.request_schemas import (
     MethodIn,
     ReinforcementHyperparameters,
@@ -105,9 +107,8 @@ def _place(remark: Remark, method: str) -> tuple[str, ...]:
     return ("method", method, *parts) if parts[0] in ("preset", "changes") else parts
 
 
-def method_of(job: TrainingJob) -> tuple[dict[str, Any], dict[str, Any]]:
+def method_of(job: TrainingJob, config: JobConfig) -> tuple[dict[str, Any], dict[str, Any]]:
     """OpenAI's `method` of a job and its old `hyperparameters`."""
-    config = read_config(job.config)
     if isinstance(config, EvaluationJob):
         return {"type": job.method, job.method: {"preset": job.preset, "changes": job.changes}}, {}
     if isinstance(config, Supervised):
@@ -129,11 +130,15 @@ def jobs_out(jobs: Sequence[TrainingJob]) -> list[dict[str, Any]]:
 
 
 def job_out(job: TrainingJob) -> dict[str, Any]:
-    return jobs_out([job])[0]
+    told = jobs_out([job])[0]
+    if job.state == TrainingState.QUEUED:
+        told["envarium"]["reason"] = waiting_reason(job, candidates())
+    return told
 
 
 def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
-    method, hyper = method_of(job)
+    config = read_config(job.config)
+    method, hyper = method_of(job, config)
     error = {"code": job.error_code or "failed", "message": job.error, "param": job.error_param or None}
     return {
         "id": job.public_id,
@@ -155,16 +160,17 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
         "error": error if job.error or job.error_code else None,
         "integrations": [],
         "metadata": job.metadata,
-        "envarium": _own(job),
+        "envarium": _own(job, config),
     }
 
 
-def _own(job: TrainingJob) -> dict[str, Any]:
+def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
     plain = (
-        "name preset changes config engine step total_steps wish reason doubt attempt infra_errors program_errors "
+        "name preset changes engine step total_steps wish reason doubt attempt infra_errors program_errors "
         "calls_made calls_allowed started_at estimate result"
     )
     return {name: getattr(job, name) for name in plain.split()} | {
+        "config": config,
         "dataset": job.dataset.public_id,
         "sentence": sentence_of(job.dataset),
         "evaluation_sentence": sentence_of(job.evaluation) if job.evaluation else None,

@@ -9,8 +9,9 @@ from pydantic import BeforeValidator, ConfigDict, Field, FiniteFloat, WithJsonSc
 
 from training.config import EngineKind
 from webapp.rest.openai_lists import A_PAGE, After, PublicId
-from webapp.rest.types import BodyIn, Id, Json, Position, ShortText, Text
+from webapp.rest.types import BodyIn, Id, Position, ShortText, Text
 from webapp.runs.curves.series import MOST_BUCKETS
+from webapp.runs.openai.config_schemas import EvaluationChanges, ReinforcementChanges, SupervisedChanges
 
 Method = Literal["supervised", "reinforcement", "evaluation"]
 
@@ -27,9 +28,6 @@ Epochs = Annotated[Annotated[int, Field(ge=1, le=1_000)] | None, *_or_auto({"typ
 Batch = Annotated[Annotated[int, Field(ge=1, le=65_536)] | None, *_or_auto({"type": "integer", "minimum": 1})]
 Multiplier = Annotated[
     Annotated[FiniteFloat, Field(gt=0, le=1_000_000)] | None, *_or_auto({"type": "number", "exclusiveMinimum": 0})
-]
-Changes = Annotated[
-    dict[Text, Json], Field(description="Fields of the configuration with other values than the preset's, nested.")
 ]
 PresetName = Annotated[
     ShortText,
@@ -59,7 +57,7 @@ class ReinforcementHyperparameters(BodyIn):
 class SupervisedIn(BodyIn):
     hyperparameters: SupervisedHyperparameters | None = None
     preset: PresetName = ""
-    changes: Changes = {}
+    changes: SupervisedChanges = Field(default_factory=dict)
 
 
 class ReinforcementIn(BodyIn):
@@ -67,7 +65,7 @@ class ReinforcementIn(BodyIn):
 
     hyperparameters: ReinforcementHyperparameters | None = None
     preset: PresetName = ""
-    changes: Changes = {}
+    changes: ReinforcementChanges = Field(default_factory=dict)
 
 
 class EvaluationIn(BodyIn):
@@ -75,7 +73,7 @@ class EvaluationIn(BodyIn):
     results."""
 
     preset: PresetName = ""
-    changes: Changes = {}
+    changes: EvaluationChanges = Field(default_factory=dict)
 
 
 class MethodIn(BodyIn):

@@ -6,9 +6,12 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from ninja import Schema
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
+from training.config import TrainingConfig
+from training.presets import Difference
 from webapp.rest.types import Json
+from webapp.runs.openai.config_schemas import EvaluationChanges, ReinforcementChanges, SupervisedChanges
 
 
 class JobErrorOut(Schema):
@@ -20,13 +23,14 @@ class JobErrorOut(Schema):
 class EnvariumOut(Schema):
     """`sentence` has to stand beside every result, `evaluation_sentence` beside those on the dataset that evaluates it.
     `wish` was asked of a running job and is not obeyed yet.
-    `reason`: why it is paused, or why no worker that is here can take it. `doubt`: what its worker reported and is not
+    `reason`: why it is paused, or why it waits (in lists only why no worker that is here can take it). `doubt`: what
+    its worker reported and is not
     true; empty where nothing was found, and once a person has resumed the job in spite of it."""
 
     name: str
     preset: str
-    changes: Json
-    config: Json
+    changes: SupervisedChanges | ReinforcementChanges | EvaluationChanges
+    config: TrainingConfig
     dataset: str
     sentence: str
     evaluation_sentence: str | None
@@ -52,6 +56,64 @@ class EnvariumOut(Schema):
     created_by: str | None
 
 
+class SupervisedHyperparametersOut(Schema):
+    """OpenAI's names; `learning_rate_multiplier` is `auto` while the rate is the preset's."""
+
+    n_epochs: float
+    batch_size: int
+    learning_rate_multiplier: Literal["auto"] | None
+
+
+class ReinforcementHyperparametersOut(Schema):
+    """OpenAI's names; `batch_size` are tasks a step, `eval_interval` steps between evaluations."""
+
+    batch_size: int
+    eval_interval: int
+    learning_rate_multiplier: Literal["auto"] | None
+
+
+class NoHyperparametersOut(Schema):
+    """OpenAI's old place for hyperparameters holds those of supervised training alone."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class SupervisedOut(Schema):
+    hyperparameters: SupervisedHyperparametersOut
+    preset: str
+    changes: SupervisedChanges
+
+
+class ReinforcementOut(Schema):
+    hyperparameters: ReinforcementHyperparametersOut
+    preset: str
+    changes: ReinforcementChanges
+    steps: int
+
+
+class EvaluatedOut(Schema):
+    preset: str
+    changes: EvaluationChanges
+
+
+class SupervisedMethodOut(Schema):
+    type: Literal["supervised"]
+    supervised: SupervisedOut
+
+
+class ReinforcementMethodOut(Schema):
+    type: Literal["reinforcement"]
+    reinforcement: ReinforcementOut
+
+
+class EvaluationMethodOut(Schema):
+    type: Literal["evaluation"]
+    evaluation: EvaluatedOut
+
+
+MethodOut = Annotated[SupervisedMethodOut | ReinforcementMethodOut | EvaluationMethodOut, Field(discriminator="type")]
+
+
 class TrainingJobOut(Schema):
     """OpenAI's `fine_tuning.job`. `status` may also be `paused`. `training_file` is the dataset that is learnt from.
     `estimated_finish` is when the last step ends at the pace of the last ones; null where that cannot be known."""
@@ -68,8 +130,8 @@ class TrainingJobOut(Schema):
     training_file: str
     validation_file: str | None
     result_files: list[str]
-    hyperparameters: Json
-    method: Json
+    hyperparameters: SupervisedHyperparametersOut | NoHyperparametersOut
+    method: MethodOut
     seed: int
     trained_tokens: int | None
     error: JobErrorOut | None
@@ -93,8 +155,8 @@ class PreflightOut(Schema):
     warnings: list[RemarkOut]
     sentence: str
     preset: str
-    config: Json
-    changed: Json
+    config: TrainingConfig | None
+    changed: list[Difference]
     steps: int | None
     steps_note: str
     tokens: Json
@@ -280,7 +342,7 @@ class PresetOut(Schema):
     paper: str
     about: str
     method: str
-    config: Json
+    config: TrainingConfig
     values: list[PresetValueOut]
 
 

@@ -39,7 +39,7 @@ class MergeIn(BodyIn):
         return wishes.merge(self.nodes, self.into, self.name)
 
 
-class SplitIn(BodyIn):
+class LabelSplitIn(BodyIn):
     """What leaves `node` for a new label: things that hang on `node` itself, and labels right below it."""
 
     kind: Literal["split"]
@@ -73,7 +73,7 @@ class DeleteIn(BodyIn):
         return wishes.delete(self.node, self.target)
 
 
-WishIn = Annotated[MoveIn | MergeIn | SplitIn | RenameIn | DeleteIn, Field(discriminator="kind")]
+WishIn = Annotated[MoveIn | MergeIn | LabelSplitIn | RenameIn | DeleteIn, Field(discriminator="kind")]
 EXAMPLE: dict[str, Any] = {"change": {"kind": "move", "node": 12, "parent": 7}}
 
 
@@ -101,7 +101,7 @@ class UndoIn(BodyIn):
 class NodeLineOut(Schema):
     """A label before and after; empty where it is not there. `into` is what the address of one that goes leads to."""
 
-    pk: Annotated[int, Field(description="Below zero: it will be made.")]
+    id: Annotated[int, Field(validation_alias="pk", description="Below zero: it will be made.")]
     before: str
     after: str
     into: str

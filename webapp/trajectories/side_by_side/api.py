@@ -7,13 +7,13 @@ from ninja import Query, Router
 
 from webapp.rest.auth import needs
 from webapp.trajectories.side_by_side import queries
-from webapp.trajectories.side_by_side.schemas import ComparisonOut, ComparisonQuery
+from webapp.trajectories.side_by_side.schemas import ComparisonQuery, TrajectoryComparisonOut
 from webapp.trajectories.side_by_side.table import Comparison, compare
 
 router = Router(tags=["trajectories"])
 
 
-@router.get("/trajectories/compare", auth=needs("read"), response=ComparisonOut)
+@router.get("/trajectories/compare", auth=needs("read"), response=TrajectoryComparisonOut)
 def compare_trajectories(request: HttpRequest, query: Query[ComparisonQuery]) -> Comparison:
     """Two to four attempts at one task: where they part, their steps aligned, their checks side by side."""
     return compare(queries.require_attempts(queries.read_ids([query.ids])), query.start)

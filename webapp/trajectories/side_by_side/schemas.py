@@ -109,7 +109,7 @@ class ComparedAttemptOut(TrajectoryLine):
     answer: str
 
 
-class ComparisonOut(Schema):
+class TrajectoryComparisonOut(Schema):
     """Attempts side by side: at most 300 lines of the table, from `start` on.
 
     `hidden_lines` follow; `uncompared_steps` of long attempts are left out.

@@ -35,7 +35,7 @@ class DeploymentIn(BodyIn):
 class DeploymentLine(Schema):
     """`state` is starting, ready, failed or stopped; `worker_name` who served it last, `requests` what it answered."""
 
-    public_id: str
+    id: str = Field(validation_alias="public_id")
     model: str
     state: str
     reason: str
