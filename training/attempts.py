@@ -53,7 +53,7 @@ class Table:
 
     `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
     computes in bf16. `engine` draws the tokens, if not the model itself. With `thinking` stripped turns are drawn
-    behind histories without earlier reasoning.
+    behind histories without earlier reasoning. `judges_user`: the judge is asked whether simulated users erred.
     """
 
     sandbox: Sandbox
@@ -65,6 +65,7 @@ class Table:
     half: bool = False
     engine: EngineSource | None = None
     thinking: Thinking = "kept"
+    judges_user: bool = False
 
 
 def run(
@@ -100,10 +101,7 @@ def flow(
     `begins` is asked before each one, in the work's order; once it says no, none is begun any more. What `done` raises
     ends all. Raises as `run`.
     """
-    if any(one.row.rollout.asks_judge for one in work) and table.judge is None:
-        raise InputError("judge: tasks that are judged by a rubric need a model that judges; name one")
-    if any(one.row.setting == "conversation" for one in work) and table.user is None:
-        raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
+    require_roles(work, table.user, table.judge, table.judges_user)
     with _without_old_garbage():
         asyncio.run(_flow(table, engine, work, decoding, done, begins))
 
@@ -132,7 +130,7 @@ async def _flow(
     policies: dict[int, TokenPolicy] = {}
     stop = asyncio.Event()
     talks = any(one.row.setting == "conversation" for one in work)
-    judged = any(one.row.rollout.asks_judge for one in work)
+    judged = any(one.row.rollout.asks_judge for one in work) or (talks and table.judges_user)
     asked = table.user if talks else None, table.judge if judged else None
     async with engine.open(), connected(asked[0]) as player, connected(asked[1]) as judge:
 
@@ -146,8 +144,8 @@ async def _flow(
                 yield Plan(
                     one.row.rollout,
                     policies[place],
-                    _setting(table.limits, one.row, one.turns),
-                    _user(one.row, player, table.user),
+                    attempt_setting(table.limits, one, table.judges_user),
+                    simulated_user(table.limits, one.row, player, table.user),
                     ordinal=place,
                     judge=judge,
                 )
@@ -165,14 +163,29 @@ async def _flow(
             watch.cancel()
 
 
-def _setting(limits: Attempts, row: TaskRow, turns: int) -> AttemptSetting:
-    conversational = row.setting == "conversation"
+def require_roles(work: Sequence[Try], user: AskedModel | None, judge: AskedModel | None, judges_user: bool) -> None:
+    """Raises InputError: nobody plays a role that the attempts need."""
+    talks = any(one.row.setting == "conversation" for one in work)
+    if any(one.row.rollout.asks_judge for one in work) and judge is None:
+        raise InputError("judge: tasks that are judged by a rubric need a model that judges; name one")
+    if talks and user is None:
+        raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
+    if talks and judges_user and judge is None:
+        raise InputError(
+            "judge: whether simulated users erred is to be judged (masking.meu, attempts.judges_user); name a model "
+            "that judges, or turn both off"
+        )
+
+
+def attempt_setting(limits: Attempts, one: Try, judges_user: bool) -> AttemptSetting:
+    """How a try is carried out."""
     return AttemptSetting(
-        conversational=conversational,
-        max_turns=turns,
+        conversational=one.row.setting == "conversation",
+        max_turns=one.turns,
         deadline_s=limits.deadline_s,
         max_unusable=limits.unusable,
         max_answer_mends=limits.answer_mends,
+        judges_user=judges_user,
     )
 
 
@@ -182,10 +195,11 @@ async def _watch(stopped: Callable[[], bool], stop: asyncio.Event) -> None:
     stop.set()
 
 
-def _user(row: TaskRow, player: ChatModel | None, role: AskedModel | None) -> User | None:
+def simulated_user(limits: Attempts, row: TaskRow, player: ChatModel | None, role: AskedModel | None) -> User | None:
+    """The user of a conversation; None for a task without one."""
     if row.setting != "conversation" or player is None or role is None:
         return None
-    return SimulatedUser(player, row.rollout.instruction, temperature=role.temperature)
+    return SimulatedUser(player, row.rollout.instruction, limits.user, temperature=role.temperature)
 
 
 def tries(rows: Iterable[TaskRow], each: int) -> list[tuple[TaskRow, int]]:

@@ -148,7 +148,7 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
     model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning, attention_of(cfg.hardware))
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
-    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking)
+    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking, cfg.judges_user)
     check_programs(table.sandbox, [*rows, *parts.held_out])
     check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
     job = rl.ReinforcementJob(
@@ -183,8 +183,13 @@ def asked_model(role: str, told: AskedModelFile | None, key: str) -> AskedModel 
     return AskedModel(endpoint, told.model, told.temperature)
 
 
-def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool, thinking: Thinking) -> Table:
-    return Table(default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half, thinking=thinking)
+def _table(
+    parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool, thinking: Thinking, judges_user: bool = False
+) -> Table:
+    return Table(
+        default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half, thinking=thinking,
+        judges_user=judges_user,
+    )  # fmt: skip
 
 
 def _say_template(parts: Parts, replaced: bool) -> None:

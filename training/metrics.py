@@ -53,6 +53,8 @@ NAMES: dict[str, Name] = {
     "clipped_high": Name(label="Share clipped from above"),
     "clipped_dual": Name(label="Share of bad ones whose ratio the dual clip bounded"),
     "masked": Name(label="Share of attempts that are masked"),
+    "user_fault": Name(label="Share of judged conversations in which the simulated user erred"),
+    "user_unknown": Name(label="Share of conversations whose judge gave no usable verdict on the user"),
     "program_errors": Name(label="Share of attempts that the environment's program ended"),
     "flat_groups": Name(label="Share of groups whose rewards are all equal"),
     "draws": Name(label="Draws made to fill the step", unit="draws"),

@@ -7,7 +7,7 @@ from typing import Literal
 from synthesis.contracts import SOLVED_AT, Attempt, Frozen
 from training.config import Masking, RewardRule
 
-Reason = Literal["", "program_error", "infra_error", "cancelled", "user_error"]
+Reason = Literal["", "program_error", "infra_error", "cancelled", "user_fault"]
 
 
 class AttemptReward(Frozen):
@@ -21,9 +21,10 @@ def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptRewar
     """What the attempt earned: `score` as the verifier gave it, `all_or_nothing` 1 if solved, else 0.
 
     `infra_error`, `cancelled` and whatever else has no reward is always masked, never a reward of 0. With `masking.meu`
-    (AF 3.4) so is a simulated user's error: each (`all`, Eq. 2's indicator) or only where the attempt `failed`, which
-    is everything but solved. What the environment's program ended (`program_error`) earned nothing, which is 0: a
-    program that exits where an agent would fail must not raise the mean. With `masking.program_errors` it is masked.
+    (AF 3.4) so is an attempt whose simulated user a judge found at fault: each (`all`, Eq. 2's indicator) or only where
+    it `failed`, which is everything but solved. A verdict that is unknown masks nothing. What the environment's program
+    ended (`program_error`) earned nothing, which is 0: a program that exits where an agent would fail must not raise
+    the mean. With `masking.program_errors` it is masked.
     """
     if attempt.outcome == "cancelled":
         return AttemptReward(reward=None, masked="cancelled")
@@ -33,6 +34,6 @@ def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptRewar
     if attempt.outcome == "infra_error" or attempt.reward is None:
         return AttemptReward(reward=None, masked="infra_error")
     solved = attempt.reward.reward >= SOLVED_AT
-    if masking.meu and attempt.user_error and (masking.meu_scope == "all" or not solved):
-        return AttemptReward(reward=None, masked="user_error")
+    if masking.meu and attempt.user_fault == "fault" and (masking.meu_scope == "all" or not solved):
+        return AttemptReward(reward=None, masked="user_fault")
     return AttemptReward(reward=float(solved) if rule == "all_or_nothing" else attempt.reward.reward)

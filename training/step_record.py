@@ -54,6 +54,7 @@ def values_of(judged: Sequence[Judged], seconds: float, watched: Mapping[str, st
     for outcome, count in Counter(tried.attempt.outcome for tried, _ in judged).items():
         values[f"outcome/{outcome}"] = count / len(judged)
     values["outcome/user_error"] = _share(tried.attempt.user_error for tried, _ in judged)
+    values |= _user_faults(judged)
     values |= _times(judged)
     for prefix, field in (("environment", "environment"), ("node", "category")):
         parts: dict[str, list[Judged]] = defaultdict(list)
@@ -105,6 +106,13 @@ def _checks(judged: Sequence[Judged], watched: Mapping[str, str]) -> dict[str, f
         for number, verdict in enumerate(reward.verdicts, 1):
             passed[f"check/{verifier[:VERIFIER_DIGITS]}.{number}/success"].append(verdict.passed)
     return {key: _share(verdicts) for key, verdicts in sorted(passed.items())}
+
+
+def _user_faults(judged: Sequence[Judged]) -> dict[str, float]:
+    """Shares of the attempts whose user was judged: of those with a verdict the ones at fault, of all the unknown."""
+    found = [tried.attempt.user_fault for tried, _ in judged if tried.attempt.user_fault]
+    known = [finding == "fault" for finding in found if finding != "unknown"]
+    return {"user_fault": _share(known), "user_unknown": _share(finding == "unknown" for finding in found)}
 
 
 def _times(judged: Sequence[Judged]) -> dict[str, float]:

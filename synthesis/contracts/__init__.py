@@ -22,7 +22,11 @@ from synthesis.contracts.attempts import (
     TrajectoryStep,
     Turn,
     Usage,
+    UserFinding,
     UserKind,
+    UserMistake,
+    UserRule,
+    UserVerdict,
 )
 from synthesis.contracts.base import (
     Finding,
@@ -121,7 +125,11 @@ __all__ = [
     "TrajectoryStep",
     "Turn",
     "Usage",
+    "UserFinding",
     "UserKind",
+    "UserMistake",
+    "UserRule",
+    "UserVerdict",
     "Validation",
     "Verdict",
     "Verifier",

@@ -18,6 +18,8 @@ reward of its own."""
 PromptStyle = Literal["tools", "react", "call"]
 """How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
 UserKind = Literal["base", "optimised"]
+UserFinding = Literal["none", "fault", "unknown"]
+UserRule = Literal[1, 2, 3]
 Ending = Literal[
     "answered", "user_stopped", "turn_limit", "too_long", "cut", "unusable", "program_ended", "lost", "cancelled"
 ]
@@ -110,8 +112,40 @@ class Timing(Frozen):
     wall_s: float = 0.0
 
 
+class UserMistake(Frozen):
+    """One mistake of a simulated user, by the rule of AutoForge's appendix A.1 that it breaks.
+
+    `rule` 1: it contradicts its intent; 2: it says what its intent does not hold; 3: asked for something that its
+    intent holds, it does not say it. `quote` stands in the user's `line` (numbered from 1, the agent's words counted),
+    and `intent` in the intent; code has looked both up. Under rule 2 `intent` is empty.
+    """
+
+    rule: UserRule
+    line: int
+    quote: str
+    intent: str = ""
+    reason: str = ""
+
+
+class UserVerdict(Frozen):
+    """What a judge finds about the simulated user of an attempt (AF 3.4, A.1). It knows neither calls nor reward.
+
+    `unknown`: the judge could not be asked or gave no usable verdict; `note` says why. That is never a fault. `judge`
+    is empty if code could decide. `question` is the SHA-256 of what was asked.
+    """
+
+    finding: UserFinding
+    mistakes: tuple[UserMistake, ...] = ()
+    judge: str = ""
+    question: str = ""
+    note: str = ""
+
+
 class Attempt(Frozen):
     """What one policy did with one task, and what it earned.
+
+    `user_error`: the simulated user gave nothing that could be used, which ended the attempt. `user_verdict`: whether
+    what it said was right, where a judge was asked; it stands beside outcome and reward and changes neither.
 
     `reward` is None where nothing could be judged (`program_error`, `infra_error`, `cancelled`). Of these
     `program_error` counts in denominators, as an attempt that earned nothing; the others are never a reward of 0.
@@ -140,6 +174,7 @@ class Attempt(Frozen):
     reward: Reward | None = None
     final_hash: str = ""
     user_error: bool = False
+    user_verdict: UserVerdict | None = None
     sandbox_lost: bool = Field(default=False, exclude=True)
     ended_by: str = ""
     note: str = ""
@@ -148,3 +183,8 @@ class Attempt(Frozen):
     user_usage: Usage = Usage()
     judge_usage: Usage = Usage()
     timing: Timing = Timing()
+
+    @property
+    def user_fault(self) -> UserFinding | Literal[""]:
+        """Whether the simulated user made a mistake; empty where nobody was asked."""
+        return self.user_verdict.finding if self.user_verdict is not None else ""

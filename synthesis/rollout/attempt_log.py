@@ -18,6 +18,7 @@ from synthesis.contracts import (
     TrajectoryStep,
     Turn,
     Usage,
+    UserVerdict,
 )
 from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.environment_calls import AttemptEpisode
@@ -133,6 +134,7 @@ def attempt_of(
     digest: str = "",
     reward: Reward | None = None,
     user_error: bool = False,
+    user_verdict: UserVerdict | None = None,
     sandbox_lost: bool = False,
 ) -> Attempt:
     """The finished record."""
@@ -156,6 +158,7 @@ def attempt_of(
         reward=reward,
         final_hash=digest,
         user_error=user_error,
+        user_verdict=user_verdict,
         sandbox_lost=sandbox_lost,
         ended_by=log.ended_by,
         note=log.note,

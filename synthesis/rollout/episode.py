@@ -19,6 +19,7 @@ from synthesis.contracts import (
     ToolCall,
     TrajectoryStep,
     Usage,
+    UserVerdict,
 )
 from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, ReplayMismatch, StateError
 from synthesis.formats.transcript import UNNAMED, UNPARSED, told_user
@@ -42,7 +43,8 @@ from synthesis.rollout.submission import (
     submit_words,
     take_submission,
 )
-from synthesis.rollout.user import STOP, UserFault
+from synthesis.rollout.user import STOP, UnusableUser
+from synthesis.rollout.user_judge import judge_user, list_talk, user_prompts
 
 CUT = ("length", REPETITION)
 """Ends of a reply by which a turn is not whole."""
@@ -72,7 +74,8 @@ async def attempt(
                 if follow.on_acted is not None:
                     follow.on_acted(plan)
                 digest, reward = await _judge(log, episode)
-        return attempt_of(log, episode, ending, digest=digest, reward=reward)
+            verdict = await _judge_user(log, episode)
+        return attempt_of(log, episode, ending, digest=digest, reward=reward, user_verdict=verdict)
     except _Lost as lost:
         log.note = str(lost)
         log.ended_by = _reason(lost) if lost.ending == "program_ended" else ""
@@ -98,7 +101,7 @@ def _losses() -> Iterator[None]:
     """Around what the attempt leans on. Errors of `on_step` and of a faulty policy go through elsewhere."""
     try:
         yield
-    except UserFault as error:
+    except UnusableUser as error:
         raise _Lost(str(error), user_error=True) from error
     except ProgramError as error:
         raise _Lost(str(error), program=True) from error
@@ -129,6 +132,27 @@ async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
         end = await episode.verify(log.answer)
     log.prompts |= end.prompts
     return end.digest, end.reward
+
+
+async def _judge_user(log: Log, episode: AttemptEpisode) -> UserVerdict | None:
+    """Return whether the user erred, if that is asked. What the attempt earned is known by then and stays, whatever
+    becomes of the judge: without an answer within the attempt's deadline the verdict is `unknown`."""
+    setting, judge = log.plan.setting, episode.judge
+    if not (setting.conversational and setting.judges_user) or judge is None:
+        return None
+    asked = time.perf_counter()
+    try:
+        async with asyncio.timeout(setting.deadline_s):
+            verdict = await judge_user(judge, log.plan.task.instruction, list_talk(log.steps))
+    except LLMError as error:
+        return UserVerdict(finding="unknown", judge=judge.name, note=f"The judge could not be asked: {error}"[:2_000])
+    except TimeoutError:
+        note = f"The judge said nothing for {setting.deadline_s:g} seconds."
+        return UserVerdict(finding="unknown", judge=judge.name, note=note)
+    finally:
+        episode.verification_s += time.perf_counter() - asked
+    log.prompts |= user_prompts() if verdict.judge else {}
+    return verdict
 
 
 async def _played(log: Log, episode: AttemptEpisode) -> Ending:
@@ -333,7 +357,7 @@ async def _hear(log: Log) -> bool:
         with _losses(), log.deadline.generation(user):
             reply = await user.say(tuple(log.talk))
     except _Lost as lost:
-        if isinstance(lost.__cause__, UserFault):
+        if isinstance(lost.__cause__, UnusableUser):
             log.user_usage += lost.__cause__.usage
         elif isinstance(lost.__cause__, LLMError):
             log.user_usage += Usage(requests=lost.__cause__.requests, lost=lost.__cause__.requests)

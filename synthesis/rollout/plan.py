@@ -34,6 +34,10 @@ from synthesis.rollout.user import User
 from synthesis.verifiers.rewards import hash_verifier
 from synthesis.verifiers.rubric import NO_JUDGE, Rubric
 
+NO_USER_JUDGE = (
+    "Whether the simulated user erred is to be judged, and no model plays the judge: name one, set a default model for "
+    "the role judge, or do not ask for it."
+)
 TURNS = 30
 CONVERSATION_TURNS = 40
 """The limits in EnvScaler's published code: 30 without a conversation, 40 with one. Its paper names none."""
@@ -109,6 +113,9 @@ class AttemptSetting(Frozen):
     (`synthesis.rollout.deadline`). Past it something hangs, so it is an `infra_error`, not the agent's failure, or a
     `program_error` where the environment took most of the time."""
 
+    judges_user: bool = False
+    """Whether the plan's judge is asked, once a conversation is over, if the simulated user erred (AF A.1)."""
+
     @property
     def turn_limit(self) -> int:
         return self.max_turns or (CONVERSATION_TURNS if self.conversational else TURNS)
@@ -118,8 +125,8 @@ class AttemptSetting(Frozen):
 class Plan:
     """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart.
 
-    A `judge` decides the facts of a rubric, which cannot be attempted without one. With a `fork` the first turns are
-    another attempt's, made again; they count among the attempt's turns.
+    A `judge` decides the facts of a rubric, which cannot be attempted without one, and whether the user erred. With a
+    `fork` the first turns are another attempt's, made again; they count among the attempt's turns.
     """
 
     task: RolloutTask
@@ -136,6 +143,8 @@ class Plan:
         require_answer_tool(self.task.answer_form, (tool.name for tool in self.task.program.tools))
         if self.task.asks_judge and self.judge is None:
             raise InputError(NO_JUDGE)
+        if self.setting.conversational and self.setting.judges_user and self.judge is None:
+            raise InputError(NO_USER_JUDGE)
 
 
 def documentation(introduction: str, rules: Sequence[str]) -> str:

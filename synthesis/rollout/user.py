@@ -28,7 +28,7 @@ class UserTurn(Frozen):
     usage: Usage = Usage()
 
 
-class UserFault(EnvariumError):
+class UnusableUser(EnvariumError):
     """The simulated user gave nothing usable, also when asked again. Not the agent's fault: never a reward of 0."""
 
     def __init__(self, message: str, usage: Usage) -> None:
@@ -47,7 +47,7 @@ class User(Protocol):
 
     async def say(self, talk: Sequence[Message]) -> UserTurn:
         """The next thing the user says. `talk` holds the user's and the agent's words so far, and is empty at the
-        start. Raises InfrastructureError, UserFault."""
+        start. Raises InfrastructureError, UnusableUser."""
         ...
 
 
@@ -76,7 +76,7 @@ class SimulatedUser:
         return last_heard(self.model)
 
     async def say(self, talk: Sequence[Message]) -> UserTurn:
-        """The next line. An unusable one is asked for again, at most twice, then it is a UserFault."""
+        """The next line. An unusable one is asked for again, at most twice, then it is an UnusableUser."""
         heard = [Message(role="system", content=self._system), Message(role="user", content=self._opening.render())]
         heard += [_swapped(message) for message in talk]
         usage, reason = Usage(), ""
@@ -88,7 +88,7 @@ class SimulatedUser:
             reason = unusable(reply.message, content, stopped, first=not talk)
             if not reason:
                 return UserTurn(content=content, reasoning=reply.message.reasoning, stopped=stopped, usage=usage)
-        raise UserFault(f"The simulated user's words could not be used, {TRIES} times: {reason}.", usage)
+        raise UnusableUser(f"The simulated user's words could not be used, {TRIES} times: {reason}.", usage)
 
 
 def _swapped(message: Message) -> Message:

@@ -21,7 +21,7 @@ What an item may end as (`Rejected.reason`), where the author was asked again an
 | filter | `invalid_format` | calls that are none, or of unknown tools, or turns that hold nothing of use |
 | filter | `cut_turn` | a turn was broken off at the limit of tokens, or for repeating itself without end |
 | filter | `impossible_task` | a judge says that the task cannot be done, and why |
-| filter | `user_invented_facts` | a judge quotes facts of the user's that stand nowhere in the intent |
+| filter | `user_fault` | a judge quotes where the user contradicts its intent, invents or leaves out |
 | filter | `not_solved` | it earned less than `least_reward` |
 | filter | `action_range` | fewer or more actions than asked for |
 

@@ -1,7 +1,7 @@
 """Which trajectories are worth training on (EnvScaler, B.2): filters in a fixed order, each with its reason.
 
-What was never finished, what was not well formed, what a judge calls impossible, a user who makes facts up (ours: the
-wrong words were not the agent's), what earned too little, and, where it is asked for, too few or too many actions.
+What was never finished, what was not well formed, what a judge calls impossible, a user who errs (ours: the wrong words
+were not the agent's), what earned too little, and, where it is asked for, too few or too many actions.
 Those that need no judge look at a `Run`, so that stored trajectories go through the very same.
 """
 
@@ -11,30 +11,30 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
-from pydantic import BaseModel, Field, StrictBool, StrictInt
+from pydantic import BaseModel, Field, StrictBool
 
-from synthesis.contracts import Attempt, Frozen, TrajectoryStep
+from synthesis.contracts import Attempt, Frozen, UserFinding, UserVerdict
 from synthesis.drafts import FilterCount, TaskDraft
-from synthesis.errors import InputError, Rejected
+from synthesis.errors import Rejected
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
+from synthesis.rollout.user_judge import RULES, join_lines, judge_user, list_talk
 from synthesis.scenarios import prompt_text
 from synthesis.stages import ActionRange, Kit
-from synthesis.tasks.open_questions import is_all_known, is_proven_possible
+from synthesis.tasks.open_questions import is_proven_possible
 from synthesis.verifiers.frame import place_of
 
 RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
 """EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""
 UNFINISHED = ("infra_error", "cancelled", "")
 NO_CALL = ("malformed", "unknown_tool")
-IMPOSSIBLE, INVENTED_FACTS = "impossible_task", "user_invented_facts"
+IMPOSSIBLE, USER_FAULT = "impossible_task", "user_fault"
 """The reasons that only a judge gives."""
-POSSIBLE, INVENTED = 0, 1
+POSSIBLE, USER = 0, 1
 """The samples of the stage `judge_run` that ask each of the two questions."""
 LINE_CHARS = 2_000
-RECORDING_CHARS = 60_000
 REASON_CHARS = 2_000
 NAMED = 3
 """So many places and checks are named in a reason."""
@@ -45,10 +45,11 @@ class AttemptFacts(Frozen):
     """What is known of an attempt without its words. `actions` counts calls and messages, as EnvScaler does;
     `refused` are the kinds of error of its calls, `silent` its turns that held nothing of use, or words where the
     answer was to be submitted, `cut` its steps whose turn was broken off. `judged_impossible`: a judge called its task
-    impossible when it was made."""
+    impossible when it was made. `user_fault`: what a judge found about its user."""
 
     outcome: str
     user_error: bool = False
+    user_fault: UserFinding | Literal[""] = ""
     unusable: bool = False
     conversational: bool = False
     reward: float | None = None
@@ -103,26 +104,13 @@ class PossibleVerdict(BaseModel):
     possible: StrictBool
 
 
-class InventedFact(BaseModel):
-    """One fact that the user made up, in the words of its line."""
-
-    line: StrictInt
-    words: str = Field(min_length=1, max_length=REASON_CHARS)
-    reason: str = Field(default="", max_length=REASON_CHARS)
-
-
-class InventedVerdict(BaseModel):
-    """Every fact that the user made up."""
-
-    invented: list[InventedFact] = Field(max_length=50)
-
-
 def first_filters() -> tuple[TrajectoryFilter, ...]:
     """Those before the judge."""
     return (
         TrajectoryFilter("infra_error", _unfinished),
         TrajectoryFilter("program_error", _ended),
         TrajectoryFilter("user_error", _user),
+        TrajectoryFilter(USER_FAULT, _fault),
         TrajectoryFilter("invalid_format", _malformed),
         TrajectoryFilter("cut_turn", _cut),
         TrajectoryFilter(IMPOSSIBLE, _impossible),
@@ -147,6 +135,7 @@ def run_of(attempt: Attempt, labels: Sequence[str] = ()) -> AttemptFacts:
     return AttemptFacts(
         outcome=attempt.outcome,
         user_error=attempt.user_error,
+        user_fault=attempt.user_fault,
         unusable=attempt.ending == "unusable",
         conversational=attempt.conversational,
         reward=attempt.reward.reward if attempt.reward else None,
@@ -172,32 +161,27 @@ def _failed_checks(attempt: Attempt, labels: Sequence[str]) -> tuple[str, ...]:
 async def filter_attempt(
     kit: Kit, record: EnvironmentRecord, task: TaskDraft, attempt: Attempt, *, withheld: bool = False
 ) -> Attempt:
-    """The attempt, if it is worth training on. Raises Rejected (the filter's name) and what `Kit.ask` raises.
+    """Return the attempt, if it is worth training on; of a conversation with a judge's verdict on its user.
 
-    A judge is asked only what is open (`open_questions.py`). Of a variant that withholds something nobody is asked
-    whether it was possible: it was not, and to say so is right.
+    Raises Rejected (the filter's name) and what `Kit.ask` raises. A judge is asked only what is open. Of a variant that
+    withholds something nobody is asked whether it was possible: it was not, and to say so is right.
     """
     settings, run = kit.settings, run_of(attempt, [check.label for check in task.checks])
     _require(run, first_filters())
     if not withheld and not is_proven_possible(task, attempt):
         await _require_possible(kit, record, task, attempt)
-    if attempt.conversational and not is_all_known(task.instruction, talk_of(attempt.steps)):
-        await _require_faithful_user(kit, task, attempt)
-    _require(run, last_filters(FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)))
+    if attempt.conversational:
+        attempt = await _judge_attempt_user(kit, task, attempt)
+    chosen = FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)
+    _require(run, last_filters(chosen), attempt.user_verdict)
     return attempt
 
 
-def blamed_on_user(attempt: Attempt, note: str) -> Attempt:
-    """The attempt as one that the simulated user spoilt: nothing is judged, so there is no reward."""
-    changes: dict[str, Any] = {"user_error": True, "outcome": "infra_error", "reward": None, "note": note}
-    return attempt.model_copy(update=changes)
-
-
-def _require(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> None:
+def _require(run: AttemptFacts, filters: Iterable[TrajectoryFilter], verdict: UserVerdict | None = None) -> None:
     dropped = dropped_by(run, filters)
     if dropped is not None:
         name, why = dropped
-        raise Rejected(name, why, evidence=run.model_dump(mode="json"))
+        raise Rejected(name, why, evidence=_evidence(run, verdict))
 
 
 def _unfinished(run: AttemptFacts) -> str:
@@ -211,6 +195,10 @@ def _ended(run: AttemptFacts) -> str:
 
 def _user(run: AttemptFacts) -> str:
     return "The simulated user failed." if run.user_error else ""
+
+
+def _fault(run: AttemptFacts) -> str:
+    return "A judge found that the simulated user erred." if run.user_fault == "fault" else ""
 
 
 def _malformed(run: AttemptFacts) -> str:
@@ -267,33 +255,28 @@ async def _require_possible(kit: Kit, record: EnvironmentRecord, task: TaskDraft
         raise Rejected(IMPOSSIBLE, f"The judge calls the task impossible: {verdict.reason}", verdict.model_dump())
 
 
-async def _require_faithful_user(kit: Kit, task: TaskDraft, attempt: Attempt) -> None:
-    talk = talk_of(attempt.steps)
-    lines = [{"intent": task.instruction}] + [{"line": n, "who": who, "words": w} for n, (who, w) in enumerate(talk, 1)]
-    words = prompt("teaching", "invented").render(talk=fenced("evidence", _joined(lines)))
-
-    def check(reply: InventedVerdict) -> None:
-        for fact in reply.invented:
-            who, spoken = talk[fact.line - 1] if 0 < fact.line <= len(talk) else ("nobody", "")
-            if who != "user":
-                raise InputError(f"line {fact.line} is none of the user's")
-            if _plain(fact.words) not in _plain(spoken):
-                raise InputError(f"the words of line {fact.line} are not quoted exactly: {fact.words[:200]!r}")
-
-    verdict = await kit.ask("judge", "judge_run", words, InventedVerdict, check, sample=INVENTED, temperature=0.0)
-    if verdict.invented:
-        made_up = "; ".join(f"“{fact.words}” (line {fact.line})" for fact in verdict.invented)
-        note = f"The simulated user made facts up: {made_up}."[:REASON_CHARS]
-        spoilt = blamed_on_user(attempt, note)
-        evidence = run_of(spoilt).model_dump(mode="json") | verdict.model_dump()
-        raise Rejected(INVENTED_FACTS, note, evidence)
+async def _judge_attempt_user(kit: Kit, task: TaskDraft, attempt: Attempt) -> Attempt:
+    """Return the attempt with what a judge finds about its user. Raises Rejected (`user_fault`)."""
+    judge = kit.asker.chat(kit.site("judge", "judge_run", USER))
+    verdict = await judge_user(judge, task.instruction, list_talk(attempt.steps))
+    judged = attempt.model_copy(update={"user_verdict": verdict})
+    if verdict.finding == "fault":
+        raise Rejected(USER_FAULT, describe_mistakes(verdict), _evidence(run_of(judged), verdict))
+    return judged
 
 
-def talk_of(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:
-    """What user and assistant said to each other, in order. Words beside a call reach nobody."""
-    spoken = [step for step in steps if step.kind != "call"]
-    turns = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in spoken]
-    return [(who, words) for who, words in turns if words]
+def describe_mistakes(verdict: UserVerdict) -> str:
+    """Return what the user did wrong, in one sentence that quotes it."""
+    listed = "; ".join(
+        f"it {RULES[one.rule]}{f' “{one.intent}”' if one.intent else ''}: “{one.quote}” (line {one.line})"
+        for one in verdict.mistakes
+    )
+    return f"The simulated user erred: {listed}."[:REASON_CHARS]
+
+
+def _evidence(run: AttemptFacts, verdict: UserVerdict | None) -> dict[str, Any]:
+    told = {"user_verdict": verdict.model_dump(mode="json")} if verdict is not None else {}
+    return run.model_dump(mode="json") | told
 
 
 def _recording(task: TaskDraft, attempt: Attempt) -> str:
@@ -307,18 +290,4 @@ def _recording(task: TaskDraft, attempt: Attempt) -> str:
             given = json.dumps(step.arguments, ensure_ascii=False)[:LINE_CHARS]
             beside = {"beside_the_call": step.content[:LINE_CHARS]} if step.content.strip() else {}
             lines.append({"call": step.tool, "arguments": given, **beside, "returned": step.observation[:LINE_CHARS]})
-    return _joined(lines)
-
-
-def _joined(lines: list[dict[str, Any]]) -> str:
-    """One JSON object a line; of a long recording the middle is left out, and it says so."""
-    spelled = [json.dumps(line, ensure_ascii=False) for line in lines]
-    while len(spelled) > 3 and sum(map(len, spelled)) > RECORDING_CHARS:
-        spelled.pop(len(spelled) // 2)
-    if len(spelled) < len(lines):
-        spelled.insert(len(spelled) // 2, json.dumps({"left_out": f"{len(lines) - len(spelled)} lines"}))
-    return "\n".join(spelled)
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split()).casefold()
+    return join_lines(lines)

@@ -47,7 +47,7 @@ def test_each_rule_finds_what_it_says_and_the_item_says_which() -> None:
     Trajectory.objects.filter(pk=differs.pk).update(replay="diverged")
     Trajectory.objects.filter(pk=lost.pk).update(replay="failed")
     Trajectory.objects.filter(pk=program.pk).update(outcome="program_error")
-    Trajectory.objects.filter(pk=simulated.pk).update(user_error=True)
+    Trajectory.objects.filter(pk=simulated.pk).update(user_error=True, user_fault="fault")
     scored(unasked, verdicts=[], outside=[{"path": "/desk"}])
     scored(lone, verdicts=[{"passed": False}], outside=[{"path": "/desk"}])
     scored(lone, verdicts=[{"passed": True}])  # the newest score counts alone
@@ -60,7 +60,7 @@ def test_each_rule_finds_what_it_says_and_the_item_says_which() -> None:
         lost.pk: "its calls could not be replayed",
         unasked.pk: "it changed what nobody asked for",
         program.pk: "the environment's program ended it",
-        simulated.pk: "the simulated user erred",
+        simulated.pk: "the simulated user gave nothing usable; a judge found that the simulated user erred",
     }
     page = client_of(maker).get(f"/review/{queue.pk}/").content.decode()
     assert "it changed what nobody asked for" in page

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from django.test import Client
 from django.urls import reverse
 
+from synthesis.contracts import Attempt
+from synthesis.rollout.user_judge import list_talk, spell_question
+from synthesis.verifiers.rubric import question_hash
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.api import program
 from tests.rollouts_web.support import make_task
@@ -15,7 +19,7 @@ from tests.runs.test_rollouts_open import arrived, exiting, looked, opened, told
 from webapp.accounts.models import AuditEntry
 from webapp.jobs.models import Job
 from webapp.runs import control
-from webapp.runs.models import RunRollout, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.models import JudgeReply, RunRollout, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.rollouts import verification
 from webapp.scenarios.models import Task
 
@@ -205,10 +209,36 @@ def test_an_attempt_that_is_left_out_of_the_mean_though_it_has_a_reward_is_a_mis
     line = told(task, job, reward=None, masked="infra_error")
     rollout, _ = opened(arrived(task, job, line))
     assert "The step left it out, though nothing of it was lost; it earns 1.0000." in rollout.quarantined
-    meu = told(task, job, reward=None, masked="user_error", attempt={"user_error": True})
-    RunRollout.objects.all().delete()
-    job.rollout_files.all().delete()
-    assert opened(arrived(task, job, meu))[0].quarantined == ""
+
+
+def test_a_fault_of_the_user_masks_only_what_the_jobs_judge_said(task: Task, job: TrainingJob) -> None:
+    """A worker that could make faults up would leave out what failed."""
+    said = "I want a pony."
+    mistake = {"rule": 2, "line": 1, "quote": "a pony", "intent": "", "reason": ""}
+    verdict = {"finding": "fault", "mistakes": [mistake], "judge": "judge"}
+    line = told(task, job, reward=None, masked="user_fault")
+    line["attempt"]["user_verdict"] = verdict
+    line["attempt"]["steps"] = [{"kind": "user", "content": said}, *line["attempt"]["steps"][1:]]
+
+    def doubt(line: dict[str, Any]) -> str:
+        job.rollout_files.all().delete()
+        return opened(arrived(task, job, line))[0].quarantined
+
+    assert "the job's judge was asked nothing about it" in doubt(line)
+    steps = Attempt.model_validate(line["attempt"]).steps
+    question = question_hash([("user", spell_question(str(task.current.instruction), list_talk(steps)))])
+    reply = json.dumps({"mistakes": [mistake], "erred": True})
+    JudgeReply.objects.create(job=job, question=question, reply=reply, model="judge")
+    assert doubt(line) == ""
+    assert RunRollout.objects.get(file__job=job).user_fault == "fault"
+    faultless = {"attempt": {**line["attempt"], "user_verdict": {"finding": "none", "judge": "judge"}}}
+    assert "told `none` of its simulated user; by the job's judge it is `fault`" in doubt(
+        {**line, "reward": 1.0, "masked": "", **faultless}
+    )
+    assert "The step left it out for a fault of its user" in doubt({**line, **faultless})
+    job.config = {**job.config, "masking": {"meu": False}}
+    job.save()
+    assert "The step left it out for a fault of its user" in doubt(line)
 
 
 def test_opening_one_that_differs_has_the_whole_file_executed_again(

@@ -167,21 +167,26 @@ def test_a_user_who_is_told_too_early_that_it_is_done_goes_on() -> None:
 
 
 def judged(name: str, **given: str) -> dict[str, Any]:
-    words = prompt("teaching", name).render(**given)
+    stage = "judge" if name == "user_faults" else "teaching"
+    words = prompt(stage, name).render(**given)
     message = Message(role="user", content=with_form(words, "Reply with one JSON object."))
     return json.loads(judge.answer(StageCall(site=site("judge", "judge_run"), messages=(message,))))
 
 
-def test_a_judge_finds_what_a_user_made_up_and_nothing_else() -> None:
+def test_a_judge_finds_what_a_user_made_up_or_left_out_and_nothing_else() -> None:
     lines: list[dict[str, Any]] = [
         {"intent": "Ada Holm is back after 5 minutes."},
         {"line": 1, "who": "user", "words": "Ada Holm is back after 5 minutes."},
         {"line": 2, "who": "assistant", "words": "Is it about the ride T-3?"},
         {"line": 3, "who": "user", "words": "Yes, T-3. Her card is Z-907."},
-        {"line": 4, "who": "user", "words": user.NOTHING_MORE},
+        {"line": 4, "who": "user", "words": STOP},
     ]
-    found = judged("invented", talk=fenced("evidence", "\n".join(map(json.dumps, lines))))["invented"]
-    assert [(one["line"], one["words"]) for one in found] == [(3, "Her card is Z-907.")]
+    lines[0]["intent"] += " She pays 20 cents."
+    found = judged("user_faults", talk=fenced("evidence", "\n".join(map(json.dumps, lines))))
+    assert found["erred"] is True
+    assert [(one["rule"], one["line"], one["quote"], one["intent"]) for one in found["mistakes"]] == [
+        (2, 3, "Her card is Z-907.", ""), (3, 4, STOP, "She pays 20 cents."),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("returned", "possible"), [("{'success': True}", True), ("{'success': False}", False)])

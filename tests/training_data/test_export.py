@@ -18,7 +18,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from synthesis.contracts import Attempt, PromptStyle, State
+from synthesis.contracts import Attempt, PromptStyle, State, UserVerdict
 from synthesis.rollout import AttemptSetting, ChatPolicy, Plan, run_attempts
 from synthesis.runtime import default_sandbox
 from tests.fixtures import replay_seed
@@ -148,15 +148,17 @@ def test_every_filter_says_what_it_saw_and_left_out(task: Task) -> None:
     store(task, solving(), number=1, outcome="infra_error", reward=None)
     store(task, solving(), number=2, outcome="infra_error", reward=None, user_error=True)
     store(task, solving(), number=6, outcome="program_error", reward=None)
+    store(task, solving(), number=7, user_verdict=UserVerdict(finding="fault"))
     store(task, Scripted([call("no_such_tool"), say("Done.")]), number=3)
     store(task, Scripted([say("I will not.")]), number=4)
     store(task, Scripted([call("open_box", box_id="B-1"), say("Open.")]), number=5)
     replay_seed.make(replay_seed.ordinary(outcome="solved", reward=1.0, record={"messages": []}))
     _, manifest = exported(sifting={"action_range": "released"})
     assert counts(manifest) == {
-        "infra_error": (8, 1),
-        "program_error": (7, 1),
-        "user_error": (6, 1),
+        "infra_error": (9, 1),
+        "program_error": (8, 1),
+        "user_error": (7, 1),
+        "user_fault": (6, 1),
         "invalid_format": (5, 1),
         "cut_turn": (4, 0),
         "impossible_task": (4, 0),

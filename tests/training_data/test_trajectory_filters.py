@@ -7,11 +7,22 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from synthesis.contracts import Attempt, CallError, CallResult, Message, OutsideChange, Reward, TrajectoryStep, Verdict
+from synthesis.contracts import (
+    Attempt,
+    CallError,
+    CallResult,
+    Message,
+    OutsideChange,
+    Reward,
+    TrajectoryStep,
+    UserVerdict,
+    Verdict,
+)
 from synthesis.errors import MalformedReply, Rejected
+from synthesis.rollout import STOP
+from synthesis.rollout.user_judge import is_recited
 from synthesis.runtime import Sandbox
 from synthesis.stages import StageSettings
-from synthesis.tasks.open_questions import is_all_known
 from synthesis.tasks.trajectory_filters import (
     AttemptFacts,
     FilterSettings,
@@ -25,7 +36,7 @@ from tests.rollout.support import REFERENCE
 from tests.training_data.kits import RECORD, TASK, Scripted, kit, say
 
 POSSIBLE = {"reason": "Box B-1 is there.", "possible": True}
-NOTHING: dict[str, Any] = {"invented": []}
+NOTHING: dict[str, Any] = {"mistakes": [], "erred": False}
 
 
 def reward(value: float) -> Reward:
@@ -72,11 +83,11 @@ def test_the_judge_sees_the_tools_and_words_beside_a_call_are_said_to_nobody(san
     steps = (step("user", "Open it."), step("call", "I look for box B-7.", tool="open_box"), step("message", "Done."))
     judged = judge(POSSIBLE, NOTHING)
     sift(sandbox, attempt(*steps, conversational=True, **PART), judged, least_reward=0.5)
-    possible, invented = (str(messages[-1].content) for messages, _, _ in judged.asked)
+    possible, user = (str(messages[-1].content) for messages, _, _ in judged.asked)
     assert "- open_box(" in possible
     assert '"beside_the_call": "I look for box B-7."' in possible
     assert '"said": "I look' not in possible
-    assert "B-7" not in invented
+    assert "B-7" not in user
 
 
 def test_a_good_attempt_comes_back_as_it_is(sandbox: Sandbox) -> None:
@@ -91,6 +102,7 @@ def test_a_good_attempt_comes_back_as_it_is(sandbox: Sandbox) -> None:
         ("infra_error", {"outcome": "cancelled", "reward": None, "ending": "cancelled"}),
         ("program_error", {"outcome": "program_error", "reward": None, "ending": "program_ended"}),
         ("user_error", {"outcome": "infra_error", "reward": None, "ending": "lost", "user_error": True}),
+        ("user_fault", {"user_verdict": UserVerdict(finding="fault")}),
         ("invalid_format", {"steps": (step("call", error="malformed"), step("message", "Done."))}),
         ("invalid_format", {"steps": (step("call", error="unknown_tool"), step("message", "Done."))}),
         ("invalid_format", {"steps": (step("message"), step("message", "Done."))}),
@@ -139,25 +151,64 @@ def talked(line: str) -> Attempt:
     return attempt(*heard, step("user", line), step("message", "Ok."), conversational=True)
 
 
-def test_a_user_who_invents_facts_is_caught_with_the_words(sandbox: Sandbox) -> None:
-    found = {"line": 3, "words": "card 4711", "reason": "No card stands in the intent."}
-    caught = reason(sandbox, talked("My card  4711 says so."), judge({"invented": [found]}))
-    assert caught.reason == "user_invented_facts"
+def mistake(rule: int, line: int, quote: str, intent: str = "") -> dict[str, Any]:
+    return {"rule": rule, "line": line, "quote": quote, "intent": intent, "reason": "So it is."}
+
+
+def erred(*mistakes: dict[str, Any]) -> dict[str, Any]:
+    return {"mistakes": list(mistakes), "erred": bool(mistakes)}
+
+
+@pytest.mark.parametrize(
+    ("line", "found", "said"),
+    [
+        ("My card  4711 says so.", mistake(2, 3, "card 4711"), "it invents: “card 4711” (line 3)"),
+        (
+            "No, it is Bo's box.",
+            mistake(1, 3, "Bo's box", "Ada"),
+            "it contradicts its intent “Ada”: “Bo's box” (line 3)",
+        ),
+        (
+            "I don't remember whose.",
+            mistake(3, 3, "I don't remember", "Ada"),
+            "it leaves out “Ada”: “I don't remember”",
+        ),
+    ],
+)
+def test_a_user_who_errs_is_caught_with_the_words_and_keeps_the_reward(
+    sandbox: Sandbox, line: str, found: dict[str, Any], said: str
+) -> None:
+    caught = reason(sandbox, talked(line), judge(erred(found)))
+    assert caught.reason == "user_fault"
+    assert said in str(caught)
     assert isinstance(caught.evidence, dict)
-    assert caught.evidence["user_error"] is True
-    assert caught.evidence["reward"] is None, "never a reward of 0 for what the user did"
-    assert caught.evidence["invented"] == [found]
+    assert (caught.evidence["outcome"], caught.evidence["reward"], caught.evidence["user_error"]) == (
+        "solved",
+        1,
+        False,
+    )
+    assert caught.evidence["user_verdict"]["mistakes"] == [found]
 
 
-def test_a_judge_must_quote_the_user(sandbox: Sandbox) -> None:
-    elsewhere = {"invented": [{"line": 2, "words": "B-1"}]}
-    unquoted = {"invented": [{"line": 3, "words": "a pony"}]}
-    asked = judge(elsewhere, unquoted, NOTHING)
-    made = talked("Yes, it has a lid.")
-    assert sift(sandbox, made, asked) is made
-    assert "none of the user's" in asked.asked[1][0][-1].content
-    with pytest.raises(MalformedReply):
-        sift(sandbox, made, judge(unquoted))
+def test_each_quote_is_looked_up_and_a_verdict_that_cannot_be_used_is_no_fault(sandbox: Sandbox) -> None:
+    unfit = {
+        "none of the user's": erred(mistake(2, 2, "B-1")),
+        "does not stand in line 3": erred(mistake(2, 3, "a pony")),
+        "the intent holds the words": erred(mistake(2, 3, "Ada")),
+        "needs the words of the intent": erred(mistake(3, 3, "a lid", "the colour")),
+        "says what the intent says": erred(mistake(1, 3, "Ada's box", "Ada")),
+        "`erred` must be true": {"mistakes": [mistake(2, 3, "a lid")], "erred": False},
+    }
+    line = "Yes, Ada's box, it has a lid."
+    for why, reply in unfit.items():
+        asked = judge(reply, NOTHING)
+        assert sift(sandbox, talked(line), asked).user_fault == "none"
+        assert why in asked.asked[1][0][-1].content
+    made = sift(sandbox, talked(line), judge(*unfit.values()))
+    assert made.user_fault == "unknown"
+    assert made.user_verdict is not None
+    assert "no usable verdict in 3 replies" in made.user_verdict.note
+    assert made.reward == reward(1)
 
 
 def test_nobody_is_asked_about_a_user_where_there_was_none(sandbox: Sandbox) -> None:
@@ -173,31 +224,32 @@ def test_no_judge_is_asked_what_code_can_tell(sandbox: Sandbox) -> None:
     found = kit(sandbox, StageSettings(least_reward=0.5), judge=asked)
     asyncio.run(filter_attempt(found, RECORD, known, attempt(**PART)))
     said = "Hello! Ada would like her box to be opened, please."
-    talk = (step("user", said), step("message", "Is it B-1?"), step("user", "Yes, thank you.\n###STOP###"))
+    talk = (step("user", said), step("message", "It is open."), step("user", f"Thank you.\n{STOP}"))
     sift(sandbox, attempt(*talk, conversational=True), asked)
     assert not asked.asked
 
 
 @pytest.mark.parametrize(
-    ("line", "known"),
+    ("lines", "recited"),
     [
-        ("Hi, book the vase into the firing on 16 June, thanks", True),
-        ("Please, only if it is empty", True),
-        ("Book the vase into the firing on 17 June", False),
-        ("It is for my neighbour", False),
-        ("Move the jug", False),
-        ("The firing is on Monday, good", True),
-        ("###STOP###", True),
+        (
+            (
+                "Hi, book the vase into the firing on 16 June, thanks",
+                "Please, only if it is empty",
+                f"Thank you\n{STOP}",
+            ),
+            True,
+        ),
+        (("Book the vase into the firing on 16 June, only if it is empty.",), True),
+        (("Book the vase into the firing on 16 June",), False),
+        (("Book the vase into the firing on 17 June, only if it is empty.",), False),
+        (("Book the vase into the firing on 16 June, only if it is empty.", "Yes, do that."), False),
+        (("Book the vase into the firing on 16 June, only if it is empty.", "It is for my neighbour"), False),
     ],
 )
-def test_a_users_clause_is_known_as_a_whole_or_not_at_all(line: str, known: bool) -> None:
-    intent = "Book the vase into the firing on 16 June, only if it is empty. Do not move the jug."
-    talk = [
-        ("user", "Book the vase into the firing on 16 June."),
-        ("assistant", "The firing is on Monday."),
-        ("user", line),
-    ]
-    assert is_all_known(intent, talk) is known
+def test_only_who_says_the_whole_intent_and_nothing_else_needs_no_judge(lines: tuple[str, ...], recited: bool) -> None:
+    talk = [part for line in lines for part in (("user", line), ("assistant", "Shall I move it to Monday?"))]
+    assert is_recited("Book the vase into the firing on 16 June, only if it is empty.", talk) is recited
 
 
 def test_a_refusing_judge_is_a_failure_and_no_verdict(sandbox: Sandbox) -> None:
@@ -249,8 +301,10 @@ def test_the_range_is_off_by_default_and_rises() -> None:
 
 def test_calls_and_messages_are_actions(sandbox: Sandbox) -> None:
     made = talked("Yes.")
-    assert sift(sandbox, made, action_range=(2, 2)) is made
-    assert reason(sandbox, made, action_range=(3, 9)).reason == "action_range"
+    assert sift(sandbox, made, judge(NOTHING), action_range=(2, 2)).steps == made.steps
+    caught = reason(sandbox, made, judge(NOTHING), action_range=(3, 9))
+    assert caught.reason == "action_range"
+    assert caught.evidence["user_verdict"]["finding"] == "none", "what is known of the user is kept"
 
 
 def test_the_least_reward_is_a_setting(sandbox: Sandbox) -> None:
@@ -271,7 +325,7 @@ def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
     assert kept == runs[3:]
     counts = {one.name: (one.seen, one.dropped) for one in tally.counts()}
     assert counts == {
-        "infra_error": (4, 1), "program_error": (3, 0), "user_error": (3, 0), "invalid_format": (3, 1),
-        "cut_turn": (2, 0), "impossible_task": (2, 0),
+        "infra_error": (4, 1), "program_error": (3, 0), "user_error": (3, 0), "user_fault": (3, 0),
+        "invalid_format": (3, 1), "cut_turn": (2, 0), "impossible_task": (2, 0),
         "not_solved": (2, 1),
     }  # fmt: skip

@@ -190,6 +190,11 @@ class Reinforcement(Frozen):
     report_to: ReportTo = "none"
     seed: Seed = 0
 
+    @property
+    def judges_user(self) -> bool:
+        """Whether a judge is asked, after each conversation, if its simulated user erred."""
+        return self.masking.meu or self.attempts.judges_user
+
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
         if not self.decoding.temperature:

@@ -119,7 +119,11 @@ class Correction(Frozen):
 
 
 class Masking(Frozen):
-    meu: bool = Field(default=True, description="Mask attempts in which the simulated user erred (AF 3.4).")
+    meu: bool = Field(
+        default=True,
+        description="Mask attempts in which the simulated user erred (AF 3.4), by the verdict of a judge that sees the "
+        "intent and the talk alone (A.1). A verdict that cannot be used masks nothing.",
+    )
     meu_scope: MeuScope = Field(
         default="all", description="`all`: each of them (AF Eq. 2). `failed`: only those that failed (AF 1, 4.3)."
     )

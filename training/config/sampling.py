@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from synthesis.contracts import Frozen, VerifierKind
+from synthesis.contracts import Frozen, UserKind, VerifierKind
 from training.config.units import SettingName, Turns, Weight
 
 
@@ -89,6 +89,16 @@ class Attempts(Frozen):
         le=20,
         description="So many answers that do not fit the answer form of a task may be mended; the next one ends an "
         "attempt.",
+    )
+    user: UserKind = Field(
+        default="optimised",
+        description="How the simulated user is told to act: `base` has the intent and a stop word, `optimised` the "
+        "rules of AF A.2. Which model plays it is the job's user_model.",
+    )
+    judges_user: bool = Field(
+        default=False,
+        description="Ask the judge of every conversation whether its simulated user erred (AF A.1). `masking.meu` asks "
+        "it anyway.",
     )
 
 

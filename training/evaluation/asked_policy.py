@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from synthesis.contracts import Attempt
-from synthesis.errors import InputError
 from synthesis.llm import AskedModel, connected
-from synthesis.rollout import AttemptSetting, ChatPolicy, Plan, SimulatedUser, run_attempts
+from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
-from training.attempts import POLL_S, TaskAttempt, Try
+from training.attempts import POLL_S, TaskAttempt, Try, attempt_setting, require_roles, simulated_user
 from training.config import Attempts, Decoding
 from training.policy import Trace
 
@@ -38,10 +37,7 @@ def attempt_all(
     begins: Callable[[int], bool],
 ) -> None:
     """Attempts as `training.attempts.flow` makes them. Raises InputError as that does."""
-    if any(one.row.setting == "conversation" for one in work) and asked.user is None:
-        raise InputError("user: tasks in the setting `conversation` need a model that plays the user; name one")
-    if any(one.row.rollout.asks_judge for one in work) and asked.judge is None:
-        raise InputError("judge: tasks that are judged by a rubric need a model that judges; name one")
+    require_roles(work, asked.user, asked.judge, limits.judges_user)
     asyncio.run(_attempt(sandbox, asked, work, decoding, limits, stopped, done, begins))
 
 
@@ -68,17 +64,8 @@ async def _attempt(
         )
 
         def plan(place: int, one: Try) -> Plan:
-            talks = one.row.setting == "conversation"
-            setting = AttemptSetting(
-                conversational=talks,
-                max_turns=one.turns,
-                deadline_s=limits.deadline_s,
-                max_unusable=limits.unusable,
-                max_answer_mends=limits.answer_mends,
-            )
-            user = None
-            if talks and player is not None and asked.user is not None:
-                user = SimulatedUser(player, one.row.rollout.instruction, temperature=asked.user.temperature)
+            setting = attempt_setting(limits, one, limits.judges_user)
+            user = simulated_user(limits, one.row, player, asked.user)
             return Plan(one.row.rollout, policy, setting, user, ordinal=place, judge=judge)
 
         watch = asyncio.create_task(_watch(stopped, stop))

@@ -69,6 +69,14 @@ def _attempting(
     check_lengths(model, tokenizer, rows, cfg.decoding)
     model = model.to("cuda" if torch.cuda.is_available() else "cpu")
     table = Table(
-        default_sandbox(), tokenizer, cfg.attempts, user, judge, stopped, bf16(optimiser), thinking=cfg.thinking
+        default_sandbox(),
+        tokenizer,
+        cfg.attempts,
+        user,
+        judge,
+        stopped,
+        bf16(optimiser),
+        thinking=cfg.thinking,
+        judges_user=cfg.attempts.judges_user,
     )
     return of_model(table, model, cfg)

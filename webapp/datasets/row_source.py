@@ -45,6 +45,7 @@ WORDS = {
     "infra_error": "Not finished, or something of ours failed",
     "program_error": "Ended by the environment's program",
     "user_error": "The simulated user spoilt it",
+    "user_fault": "A judge found that the simulated user erred",
     "invalid_format": "A turn of the agent was not well formed",
     "cut_turn": "A turn of the agent was broken off",
     "impossible_task": "A judge called the task impossible when the attempt was made",

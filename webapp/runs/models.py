@@ -348,6 +348,7 @@ class RunRollout(models.Model):
     ordinal = models.PositiveIntegerField(default=0)
     outcome = models.CharField(max_length=16, blank=True)
     user_error = models.BooleanField(default=False)
+    user_fault = models.CharField(max_length=8, blank=True, default="", db_default="")
     masked = models.CharField(max_length=40, blank=True)
     reward = models.FloatField(null=True, blank=True)
     advantage = models.FloatField(null=True, blank=True)

@@ -66,6 +66,10 @@ class Trajectory(models.Model):
     failure = models.CharField(max_length=12, blank=True, default="", db_default="")
     """The main reason that its newest score gives for failing, one of `failure_kinds.FAILURES`."""
     user_error = models.BooleanField(default=False)
+    """The simulated user gave nothing that could be used, which ended the attempt."""
+    user_fault = models.CharField(max_length=8, blank=True, default="", db_default="")
+    """What a judge found about the simulated user (`UserVerdict.finding`); empty if nobody was asked. The verdict with
+    its quotes stands in `provenance`."""
     rejected = models.CharField(max_length=60, blank=True)
     solver = models.BooleanField(default=False, db_default=False)
     """A try at its task's reference: an attempt like any other, but nothing that its batch made to be learnt from."""
@@ -104,6 +108,7 @@ class Trajectory(models.Model):
             models.Index(fields=["replay", "-id"], name="trajectory_replay"),
             models.Index(fields=["source", "-id"], name="trajectory_source"),
             models.Index(F("id").desc(), condition=~Q(rejected=""), name="trajectory_rejected"),
+            models.Index(fields=["policy", "user_fault"], condition=~Q(user_fault=""), name="trajectory_user_fault"),
             models.Index(OpClass("policy", "varchar_pattern_ops"), F("id").desc(), name="trajectory_policy"),
             models.Index(F("reward").asc(), F("id").asc(), name="trajectory_lowest"),
             models.Index(F("reward").desc(nulls_last=True), F("id").desc(), name="trajectory_highest"),

@@ -1,5 +1,5 @@
-"""The judge: whether a recorded task was possible at all, which facts a user made up, whether criteria are met, and
-whether two themes are one.
+"""The judge: whether a recorded task was possible at all, what a user said wrong or left out, whether criteria are met,
+and whether two themes are one.
 
 It reads the evidence that its prompt shows and takes no word in it for a verdict.
 """
@@ -12,6 +12,7 @@ from typing import Any
 
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
+from synthesis.rollout.user import STOP
 from synthesis.scripted.programs.prompt_reader import as_json, unrendered
 from synthesis.scripted.programs.theme_reader import compared, listed
 from synthesis.scripted.programs.user import sentences
@@ -24,7 +25,7 @@ PLAIN = frozenset(("That", "Thank", "The", "Please", "Put", "Write", "Carry", "H
 
 
 def answer(call: StageCall) -> str:
-    """The reply to one of `themes/same_theme`, `like_themes`, `teaching/possible`, `invented`, `judge/rubric`."""
+    """The reply to one of `themes/same_theme`, `like_themes`, `teaching/possible`, `judge/user_faults`, `rubric`."""
     text = call.messages[0].content
     themes = unrendered(prompt("themes", "same_theme"), text)
     if themes is not None:
@@ -32,9 +33,11 @@ def answer(call: StageCall) -> str:
     many = unrendered(prompt("themes", "like_themes"), text)
     if many is not None:
         return json.dumps(listed(many["themes"]))
-    talk = unrendered(prompt("teaching", "invented"), text)
+    talk = unrendered(prompt("judge", "user_faults"), text)
     if talk is not None:
-        return json.dumps({"invented": invented(_lines(talk["talk"]))})
+        lines = _lines(talk["talk"])
+        mistakes = [*find_inventions(lines), *find_omissions(lines)]
+        return json.dumps({"mistakes": mistakes, "erred": bool(mistakes)})
     recording = unrendered(prompt("teaching", "possible"), text)
     if recording is not None:
         return json.dumps(possible(_lines(recording["recording"])))
@@ -46,20 +49,36 @@ def _lines(text: str) -> list[dict[str, Any]]:
     return [line for line in parsed if isinstance(line, dict)]
 
 
-def invented(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The user's sentences with a name, number or id that neither the intent nor the assistant had said."""
+def find_inventions(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the user's sentences with a name, number or id that neither the intent nor the assistant had said."""
     known = " ".join(str(line["intent"]) for line in lines if "intent" in line)
     inventions = []
     for line in lines:
         words = str(line.get("words", ""))
         if line.get("who") == "user":
             inventions += [
-                {"line": line["line"], "words": part, "reason": f"{', '.join(new)} stands nowhere in the intent."}
+                {"rule": 2, "line": line["line"], "quote": part, "intent": "", "reason": f"Nobody knows {new[0]}."}
                 for part in sentences(words)
                 if (new := _new(part, known))
             ]
         known += f" {words}"
     return inventions
+
+
+def find_omissions(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the sentences of the intent with a name, number or id that nobody had said when the user ended a talk in
+    which the assistant asked for something."""
+    intent = " ".join(str(line["intent"]) for line in lines if "intent" in line)
+    said = " ".join(str(line.get("words", "")) for line in lines)
+    asked = any(line.get("who") == "assistant" and "?" in str(line.get("words")) for line in lines)
+    last = next((line for line in reversed(lines) if line.get("who") == "user"), {})
+    if not asked or STOP not in str(last.get("words")):
+        return []
+    return [
+        {"rule": 3, "line": last["line"], "quote": STOP, "intent": part, "reason": f"It never says {new[0]}."}
+        for part in sentences(intent)
+        if (new := _new(part, said))
+    ]
 
 
 def _new(part: str, known: str) -> list[str]:

@@ -21,6 +21,7 @@ from synthesis.formats.answer_form import answer_tool
 from synthesis.llm.structured import code_form, json_form
 from synthesis.prompts import fenced, prompt, with_form
 from synthesis.rollout.user import STOP
+from synthesis.rollout.user_judge import UserFaultsReply, is_recited
 from synthesis.runtime.method_source import without_docstring
 from synthesis.runtime.offered_tools import brief_tools, without_refusals
 from synthesis.scenarios.states import StateReply
@@ -30,8 +31,6 @@ from synthesis.tasks.author_form import describe_form
 from synthesis.tasks.check_view import state_for
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
-from synthesis.tasks.open_questions import is_all_known
-from synthesis.tasks.trajectory_filters import InventedVerdict
 
 FENCE = re.compile(r"^(=== ([a-z]+) [0-9a-f]{16} ===)\n(.*?)\n\1$", re.DOTALL | re.MULTILINE)
 QUERY = re.compile(r"^- (\w+)\(.*?\) \[query\]", re.MULTILINE)
@@ -75,7 +74,7 @@ STAGES = (
     RecordedStage("You play a user", "user", "user"),
     RecordedStage("You judge whether an agent", "judge", "judge_answer"),
     RecordedStage("You check recordings", "judge", "possible"),
-    RecordedStage("A model played a user", "judge", "invented", "teaching/invented", InventedVerdict),
+    RecordedStage("A model played a user", "judge", "user_faults", "judge/user_faults", UserFaultsReply),
 )
 
 
@@ -152,9 +151,9 @@ def _is_open(call: Recorded) -> bool:
         made = json.loads(call.parts["call"])
         refused = not made["ok"] and made["error"].startswith("bad_arguments") and not made["patch"]
         return not (refused and made["case"] == "negative")
-    if call.stage == "invented":
+    if call.stage == "user_faults":
         lines = [json.loads(line) for line in call.parts["evidence"].splitlines()]
-        return not is_all_known(lines[0]["intent"], [(line["who"], line["words"]) for line in lines[1:]])
+        return not is_recited(lines[0]["intent"], [(line["who"], line["words"]) for line in lines[1:]])
     return True
 
 

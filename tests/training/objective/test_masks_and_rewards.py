@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.contracts import Attempt, Ending, Outcome, Reward
+from synthesis.contracts import Attempt, Ending, Outcome, Reward, UserFinding, UserVerdict
 from training.config import DynamicSampling, Masking
 from training.rewards import AttemptReward, scored
 
@@ -27,9 +27,10 @@ ENDINGS: dict[Outcome, Ending] = {
 FAILED_ONLY = Masking(meu_scope="failed")
 
 
-def attempt(outcome: Outcome, reward: float | None = None, user_error: bool = False) -> Attempt:
+def attempt(outcome: Outcome, reward: float | None = None, finding: UserFinding | None = None) -> Attempt:
     given = None if reward is None else Reward(reward=reward, passed=1, total=2, rule="goals", verdicts=())
-    return Attempt(policy="p", ending=ENDINGS[outcome], outcome=outcome, reward=given, user_error=user_error)
+    verdict = None if finding is None else UserVerdict(finding=finding)
+    return Attempt(policy="p", ending=ENDINGS[outcome], outcome=outcome, reward=given, user_verdict=verdict)
 
 
 @pytest.mark.parametrize(
@@ -51,7 +52,7 @@ def test_what_attempts_earn(made: Attempt, score: float, all_or_nothing: float) 
 @pytest.mark.parametrize("masking", [Masking(), FAILED_ONLY, Masking(meu=False)])
 def test_what_failed_around_the_agent_is_never_a_reward_of_zero(masking: Masking) -> None:
     assert scored(attempt("infra_error"), "score", masking) == AttemptReward(reward=None, masked="infra_error")
-    assert scored(attempt("infra_error", user_error=True), "score", masking).masked == "infra_error"
+    assert scored(attempt("infra_error", finding="fault"), "score", masking).masked == "infra_error"
     assert scored(attempt("infra_error", 0.0), "score", masking).reward is None
     assert scored(attempt("failed", None), "score", masking).masked == "infra_error"
     assert scored(attempt("cancelled"), "score", masking) == AttemptReward(reward=None, masked="cancelled")
@@ -65,9 +66,12 @@ def test_what_a_program_ended_earned_nothing_and_is_masked_only_by_choice() -> N
 
 
 def test_meu_scopes() -> None:
-    """AF Eq. 2 masks each attempt with a user's error; AF 1 speaks of failures: a solved one then stays."""
-    solved, failed = attempt("solved", 1.0, user_error=True), attempt("failed", 0.5, user_error=True)
-    assert [scored(one, "score", Masking()).masked for one in (solved, failed)] == ["user_error"] * 2
+    """AF Eq. 2 masks each attempt with a user's error; AF 1 speaks of failures: a solved one then stays. What nobody
+    could judge is no fault."""
+    solved, failed = attempt("solved", 1.0, "fault"), attempt("failed", 0.5, "fault")
+    assert [scored(one, "score", Masking()).masked for one in (solved, failed)] == ["user_fault"] * 2
+    for finding in ("none", "unknown"):
+        assert scored(attempt("failed", 0.5, finding), "score", Masking()).reward == 0.5
     assert [scored(one, "score", FAILED_ONLY).reward for one in (solved, failed)] == [1.0, None]
     assert [scored(one, "score", Masking(meu=False)).reward for one in (solved, failed)] == [1.0, 0.5]
 

@@ -207,7 +207,7 @@ async def _tried(
 
 
 def _kept_attempt(shared: LaneContext, item: BatchItem, drafts: dict[str, Any], ended: EndedStage) -> int:
-    return save_rejected(_request(shared, item, drafts), ended.reason, ended.message).pk
+    return save_rejected(_request(shared, item, drafts), ended).pk
 
 
 async def _end(shared: LaneContext, ending: StageEnding) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from synthesis.contracts import Attempt, State
+from synthesis.contracts import Attempt, State, UserVerdict
 from synthesis.drafts import AssembledProgram, AssessmentDraft, ScenarioDraft, TaskDraft
 from synthesis.errors import InputError
 from synthesis.formats.answer_form import form_record
@@ -19,9 +19,8 @@ from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.encoding import decode_state
 from synthesis.stages import ItemSpec
-from synthesis.tasks.trajectory_filters import INVENTED_FACTS, blamed_on_user
 from synthesis.verifiers.audit_report import AuditedTask
-from webapp.batches.engine.stage_runs import MESSAGE_CHARS
+from webapp.batches.engine.stage_runs import MESSAGE_CHARS, EndedStage
 from webapp.batches.engine.task_places import find_task_place
 from webapp.batches.models import BatchItem, BatchProduct
 from webapp.batches.spec import SCRIPTED
@@ -172,13 +171,16 @@ def save_trajectory(given: SaveRequest) -> BatchProduct:
     )
 
 
-def save_rejected(given: SaveRequest, reason: str, message: str) -> Trajectory:
-    """An attempt that a filter rejected, with the reason. A trajectory that another batch kept stays as it is."""
+def save_rejected(given: SaveRequest, ended: EndedStage) -> Trajectory:
+    """Store an attempt that a filter rejected, with the reason, and what a judge found about its user.
+
+    A trajectory that another batch kept stays as it is."""
     attempt: Attempt = given.drafts["rollout"]
-    if reason == INVENTED_FACTS:
-        attempt = blamed_on_user(attempt, message)
-    told = {"reason": reason, "message": clean(message)[:MESSAGE_CHARS]}
-    return store_attempt(given, _attempted(given), attempt, {"rejected": told}, reason)
+    found = ended.output.get("user_verdict") if isinstance(ended.output, dict) else None
+    if found is not None:
+        attempt = attempt.model_copy(update={"user_verdict": UserVerdict.model_validate(found)})
+    told = {"reason": ended.reason, "message": clean(ended.message)[:MESSAGE_CHARS]}
+    return store_attempt(given, _attempted(given), attempt, {"rejected": told}, ended.reason)
 
 
 def store_attempt(

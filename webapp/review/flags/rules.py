@@ -65,7 +65,8 @@ RULES: tuple[FlagRule, ...] = (
     FlagRule("lone_success", "it alone solved its task", lambda: _alone("solved", "failed")),
     FlagRule("lone_failure", "it alone failed its task", lambda: _alone("failed", "solved")),
     FlagRule("program_error", "the environment's program ended it", lambda: Q(outcome="program_error")),
-    FlagRule("user_error", "the simulated user erred", lambda: Q(user_error=True)),
+    FlagRule("user_error", "the simulated user gave nothing usable", lambda: Q(user_error=True)),
+    FlagRule("user_fault", "a judge found that the simulated user erred", lambda: Q(user_fault="fault")),
 )  # fmt: skip
 FLAGS: tuple[tuple[str, str], ...] = (
     (PERSON, "a person put a flag on it"),

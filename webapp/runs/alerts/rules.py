@@ -99,6 +99,19 @@ def lost_share(past: Past) -> float | None:
     return _mean([lost.get(step) or 0.0 for step in steps])
 
 
+def _rise_of(key: str) -> Callable[[Past], float | None]:
+    """The mean of the last ten steps less the lowest mean of ten in a row of the last hundred."""
+
+    def measured(past: Past) -> float | None:
+        values = [value for _, value in past.get(key, ()) if value is not None]
+        if len(values) < 2 * LONG_STEPS:
+            return None
+        means = [_mean(values[at : at + LONG_STEPS]) for at in range(len(values) - LONG_STEPS + 1)]
+        return means[-1] - min(means)
+
+    return measured
+
+
 _BOTH = ("supervised", "reinforcement")
 RULES: tuple[AlertRule, ...] = (
     AlertRule(
@@ -182,6 +195,17 @@ RULES: tuple[AlertRule, ...] = (
         lost_share,
     ),
     AlertRule(
+        "user_faults",
+        "The user errs more often",
+        "user_fault",
+        0.1,
+        0.05,
+        "Share of conversations whose user erred in ten steps, above the lowest ten of the last hundred",
+        "Begins 0.1 above, ends at 0.05. Such attempts are masked (masking.meu), so a policy loses nothing by leading "
+        "its user into mistakes where it would fail: a share that rises as it learns has to be looked at.",
+        _rise_of("user_fault"),
+    ),
+    AlertRule(
         "stall",
         "Stalled",
         "step_s",
@@ -194,5 +218,5 @@ RULES: tuple[AlertRule, ...] = (
     ),
 )
 BY_NAME = {rule.name: rule for rule in RULES}
-WATCHED = tuple(dict.fromkeys([*NUMBERS, "reward", "flat_groups", "masked", LOST]))
+WATCHED = tuple(dict.fromkeys([*NUMBERS, "reward", "flat_groups", "masked", "user_fault", LOST]))
 """Every key that a rule looks at."""

@@ -123,6 +123,12 @@ _RULES: tuple[ChartGroup, ...] = (
             _one("tool_errors", title="Tool errors", share=True),
             _one("program_errors", title="Ended by programs", share=True),
             _one("masked", title="Masked attempts", share=True),
+            Chart(
+                "user_fault",
+                "Simulated user",
+                (CurveLine("user_fault", "at fault"), CurveLine("user_unknown", "no usable verdict")),
+                share=True,
+            ),
             _one("flat_groups", title="Groups without variance", share=True),
             _one("draws", title="Draws"),
         ),

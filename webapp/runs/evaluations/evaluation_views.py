@@ -31,7 +31,7 @@ from webapp.scenarios.models import Task
 LISTED_TASKS = 50
 LEFT_OUT = {
     "lost": "lost to the infrastructure",
-    "user_error": "spoilt by the simulated user",
+    "user_fault": "spoilt by the simulated user",
     "cancelled": "stopped",
     "repeated": "reported a second time",
     "not_believed": "not believed: executed again here, they came to something else",

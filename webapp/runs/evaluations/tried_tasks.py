@@ -18,7 +18,7 @@ TaskKey = tuple[str, str, str]
 @dataclass
 class TriedTask:
     """The attempts at one task at one horizon. `rewards`, `turns` and `tokens` are of those that count; `left_out`
-    counts the others by why: `lost` (infrastructure), `user_error`, `cancelled`, `not_believed` (executed again here,
+    counts the others by why: `lost` (infrastructure), `user_fault`, `cancelled`, `not_believed` (executed again here,
     the attempt came to something else), `repeated` (its number was reported before). What the environment's program
     ended counts, as 0."""
 
@@ -73,6 +73,6 @@ def tried_tasks(job: TrainingJob) -> dict[int, list[TriedTask]]:
 def _left_out(outcome: str, masked: str, quarantined: bool, reward: float | None) -> str:
     if quarantined:
         return "not_believed"
-    if outcome == "cancelled" or masked == "user_error":
-        return "cancelled" if outcome == "cancelled" else "user_error"
+    if outcome == "cancelled" or masked == "user_fault":
+        return "cancelled" if outcome == "cancelled" else "user_fault"
     return "lost" if masked or reward is None else ""

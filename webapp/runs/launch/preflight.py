@@ -70,6 +70,7 @@ def looked_at(asked: ResolvedJob) -> Preflight:
         look_at_evaluation(asked, asked.config)
     _look_at_evaluations_user(asked)
     _look_at_judge(asked, facts)
+    _look_at_user_judge(asked, facts)
     _look_at_superseded(asked, facts)
     if isinstance(asked.config, Supervised | Reinforcement) and facts is not None:
         _look_at_mixture(asked, asked.config, facts)
@@ -300,6 +301,27 @@ def _look_at_judge(asked: ResolvedJob, facts: Facts | None) -> None:
         message = (
             f"{judged:,} task{'s are' if judged > 1 else ' is'} judged by a rubric, and nobody judges: name a "
             "judge_model, or set a default model for the role judge."
+        )
+        asked.refuse("judge_model", "missing", message)
+
+
+def _look_at_user_judge(asked: ResolvedJob, facts: Facts | None) -> None:
+    """Refuse conversations whose users are to be judged if nobody judges: no fault would be found, and none masked."""
+    config = asked.config
+    if isinstance(config, Reinforcement):
+        asks = config.judges_user
+        weighed = bool(weight(config.mixture.settings, "conversation"))
+    else:
+        asks = isinstance(config, EvaluationJob) and config.attempts.judges_user
+        weighed = True
+    if not asks or asked.judge is not None or asked.new.judge_model:
+        return
+    learnt = weighed and facts is not None and "conversation" in facts.settings()
+    held_out = facts_of(asked.evaluation) if asked.evaluation else None
+    if learnt or (held_out is not None and "conversation" in held_out.settings()):
+        message = (
+            "Whether simulated users erred is to be judged (changes.masking.meu, changes.attempts.judges_user), and "
+            "nobody judges: name a judge_model, set a default model for the role judge, or turn both off."
         )
         asked.refuse("judge_model", "missing", message)
 

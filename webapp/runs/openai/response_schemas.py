@@ -288,6 +288,7 @@ class RunRolloutOut(Schema):
     ordinal: int
     outcome: str
     user_error: bool
+    user_fault: str
     masked: str
     reward: float | None
     advantage: float | None

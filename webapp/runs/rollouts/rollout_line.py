@@ -57,6 +57,7 @@ class RolloutSummary(Frozen):
     ordinal: int
     outcome: str
     user_error: bool
+    user_fault: str
     masked: str
     reward: float | None
     advantage: float | None
@@ -120,6 +121,7 @@ def summary(line: RolloutFileLine) -> RolloutSummary:
         ordinal=line.ordinal,
         outcome=attempt.outcome,
         user_error=attempt.user_error,
+        user_fault=attempt.user_fault,
         masked=clean(line.masked)[:40],
         reward=line.reward,
         advantage=line.advantage,

@@ -18,6 +18,7 @@ from webapp.accounts.services import audit
 from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.recorded_judge import RecordedJudge
+from webapp.runs.rollouts.user_verdicts import MASKED, doubt_verdict
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import ReplayState, Step, Trajectory
@@ -156,10 +157,11 @@ def _mismatches(
     if told.verifier and told.verifier != revision.verifier_hash:
         words.append("The worker judged it by another verifier than that of the task's revision.")
     words += differences(told.attempt, done, "the worker")
+    words += [doubt] if (doubt := doubt_verdict(told, rollout.file.job, revision.instruction, done.reward)) else []
     learnt = learnt_reward(rollout, done.reward)
     if learnt is not None and told.reward is not None and not same_reward(told.reward, learnt):
         words.append(f"The step learnt from a reward of {told.reward:.4f}; the job's rule makes it {learnt:.4f}.")
-    left_out = told.reward is None and told.attempt.reward is not None and not told.attempt.user_error
+    left_out = told.reward is None and told.attempt.reward is not None and told.masked != MASKED
     if learnt is not None and left_out:
         words.append(f"The step left it out, though nothing of it was lost; it earns {learnt:.4f}.")
     if words and first is not None:

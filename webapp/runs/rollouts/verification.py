@@ -26,6 +26,7 @@ from webapp.runs import transitions
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent, TrainingJob
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.rollout_replay import FASTER, execute, learnt_reward, revision_of
+from webapp.runs.rollouts.user_verdicts import MASKED
 from webapp.runs.topics import tell_job
 
 KIND = "verify_rollouts"
@@ -149,7 +150,7 @@ def _execute(
                 found = 0.0
             if told.reward is not None and found is not None:
                 done.told.append(told.reward)
-            if found is not None and (told.reward is not None or not told.attempt.user_error):
+            if found is not None and (told.reward is not None or told.masked != MASKED):
                 done.found.append(found)
             if executed.note == FASTER and not executed.mismatch:
                 done.faster.append(row.pk)

@@ -24,6 +24,7 @@ COLUMNS = (
     "outcome",
     "live",
     "user_error",
+    "user_fault",
     "conversational",
     "reward",
     "provenance",
@@ -67,6 +68,7 @@ def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
     return AttemptFacts(
         outcome="" if row.live else row.outcome,
         user_error=row.user_error,
+        user_fault=row.user_fault,
         unusable=row.provenance.get("ending") == "unusable",
         conversational=row.conversational,
         reward=row.reward,

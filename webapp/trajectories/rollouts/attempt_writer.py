@@ -13,7 +13,7 @@ from django.db import DataError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from synthesis.contracts import Attempt, CallError, CallResult, State, Timing, TrajectoryStep
+from synthesis.contracts import Attempt, CallError, CallResult, State, Timing, TrajectoryStep, UserVerdict
 from synthesis.errors import StateError
 from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import RunRecord, RunStep
@@ -289,15 +289,24 @@ def blank(row: Trajectory, policy: str) -> None:
     row.outcome, row.reward, row.passed, row.total = "", None, None, None
     row.answer = row.note = row.final_hash = row.matrix_hash = row.failure = ""
     row.tokens = None
-    row.matrix, row.user_error, row.provenance = None, False, {}
+    row.matrix, row.user_error, row.user_fault, row.provenance = None, False, "", {}
     StepCounts().put(row)
     row.environment_s = row.agent_s = row.user_s = row.verification_s = None
+
+
+def tell_verdict(verdict: UserVerdict) -> dict[str, Any]:
+    """Return a verdict on the simulated user as provenance keeps it, in text that PostgreSQL holds."""
+    told = verdict.model_dump(mode="json")
+    for part in (told, *told["mistakes"]):
+        part |= {name: clean(value)[:2_000] for name, value in part.items() if isinstance(value, str)}
+    return told
 
 
 def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
     """How an attempt ended, what it earned and where its time went."""
     row.live = False
     row.conversational, row.seed, row.now = attempt.conversational, attempt.seed, attempt.now
+    row.user_fault = attempt.user_fault
     row.outcome, row.user_error, row.note = attempt.outcome, attempt.user_error, clean(attempt.note)[:10_000]
     if attempt.reward is not None:
         row.reward, row.passed, row.total = attempt.reward.reward, attempt.reward.passed, attempt.reward.total
@@ -307,3 +316,5 @@ def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
         row.user_s, row.verification_s = attempt.timing.user_s, attempt.timing.verification_s
     row.tokens = attempt.usage.prompt_tokens + attempt.usage.completion_tokens or None
     row.provenance = provenance
+    if attempt.user_verdict is not None:
+        row.provenance = provenance | {"user_verdict": tell_verdict(attempt.user_verdict)}

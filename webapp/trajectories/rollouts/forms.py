@@ -53,6 +53,7 @@ class RunForm(forms.Form):
     conversational = forms.BooleanField(label="A simulated user talks with the agent", required=False)
     user_kind = forms.ChoiceField(label="User", choices=USERS, required=False)
     user_model = forms.ChoiceField(label="Model of the user", required=False)
+    judges_user = forms.BooleanField(label="A judge looks for the user's mistakes", required=False)
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     answer_mends = forms.IntegerField(
         label="Answers to be mended", min_value=0, max_value=MOST_ANSWER_MENDS, required=False

@@ -41,7 +41,8 @@ if TYPE_CHECKING:
 class PreparedRollout:
     """All that a rollout needs of the database, read before it runs. `agent`, `user` and `judge`: endpoint and model.
 
-    A judge is there if the task's rubric needs one. A fork's attempts begin with the turns of its parent.
+    A judge is there if the task's rubric needs one, or whether users erred is to be judged. A fork's attempts begin
+    with the turns of its parent.
     """
 
     task: RolloutTask
@@ -56,14 +57,11 @@ class PreparedRollout:
     @property
     def setting(self) -> AttemptSetting:
         spec = self.spec
+        limits: dict[str, Any] = {"max_turns": spec.max_steps, "max_answer_mends": spec.answer_mends}
+        limits["judges_user"] = spec.judges_user
         if self.fork is not None:
-            return self.fork.setting(max_turns=spec.max_steps, max_answer_mends=spec.answer_mends)
-        return AttemptSetting(
-            conversational=spec.conversational,
-            prompt_style=spec.prompt_style,
-            max_turns=spec.max_steps,
-            max_answer_mends=spec.answer_mends,
-        )
+            return self.fork.setting(**limits)
+        return AttemptSetting(conversational=spec.conversational, prompt_style=spec.prompt_style, **limits)
 
     @property
     def seed(self) -> int:
@@ -84,7 +82,7 @@ def prepare(rollout: Rollout) -> PreparedRollout:
         reference=as_reference(reference) if reference else None,
         agent=_opened(spec.model) if spec.policy == "model" else None,
         user=_opened(spec.user_model) if spec.conversational else None,
-        judge=site_judge() if task.asks_judge else None,
+        judge=site_judge() if task.asks_judge or (spec.conversational and spec.judges_user) else None,
         fork=fork,
         start=fork.start() if fork else None,
     )

@@ -16,7 +16,7 @@ from webapp.trajectories.totals import is_scored
 
 COLUMNS = (
     "live", "outcome", "reward", "passed", "total", "step_count", "call_count", "error_count", "note", "user_error",
-    "environment_s", "agent_s", "user_s", "verification_s", "created_at",
+    "user_fault", "environment_s", "agent_s", "user_s", "verification_s", "created_at",
 )  # fmt: skip
 MOST_SEARCHED = 200
 """What a rollout goes on from stands in its specification, which the database does not search."""

@@ -41,6 +41,9 @@ class RolloutIn(BodyIn):
     conversational: bool = False
     user_kind: UserKind = "optimised"
     user_model: ModelChoice = ""
+    judges_user: Annotated[
+        bool, Field(description="The default model of the role judge says whether the simulated user erred.")
+    ] = False
     attempts: Annotated[int, Field(ge=1, le=settings.ROLLOUT_ATTEMPTS)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS, description="Turns at most.")] | None = None
     answer_mends: Annotated[
@@ -59,6 +62,9 @@ class RolloutIn(BodyIn):
         return Spec.model_validate(self.model_dump())
 
 
+SECONDS = ("environment_s", "agent_s", "user_s", "verification_s")
+
+
 class AttemptOut(Schema):
     """`reward` is null where nothing judged the attempt, never 0 instead. The seconds say where its time went."""
 
@@ -70,6 +76,7 @@ class AttemptOut(Schema):
     steps: int = 0
     note: str = ""
     user_error: bool = False
+    user_fault: str = ""
     environment_s: float | None = None
     agent_s: float | None = None
     user_s: float | None = None
@@ -114,7 +121,7 @@ def rollout_out(rollout: Rollout) -> dict[str, object]:
         row = line.trajectory
         known = {"ordinal": line.ordinal, "state": line.state, "trajectory_id": line.trajectory_id}
         if row is not None:
-            names = ("outcome", "reward", "note", "user_error", "environment_s", "agent_s", "user_s", "verification_s")
+            names = ("outcome", "reward", "note", "user_error", "user_fault", *SECONDS)
             known |= {name: getattr(row, name) for name in names} | {"steps": row.step_count}
         lines.append(known)
     head = {name: getattr(rollout, name) for name in (*RolloutHead.model_fields, "spec")}

@@ -8,6 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from synthesis.errors import InputError
+from synthesis.rollout.plan import NO_USER_JUDGE
 from synthesis.verifiers.rubric import NO_JUDGE
 from webapp.endpoints.models import Endpoint, LLMRole
 from webapp.endpoints.queries import default_of, find_choice
@@ -71,6 +72,8 @@ def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
         raise InputError(f"One job makes at most {settings.ROLLOUT_ATTEMPTS} attempts; {spec.attempts} were asked for.")
     if spec.policy in ("reference", "noisy") and reference_of(revision) is None:
         raise InputError("This revision of the task has no reference to play. Choose another policy.")
+    if spec.conversational and spec.judges_user and default_of(LLMRole.JUDGE) is None:
+        raise InputError(NO_USER_JUDGE)
     endpoint = _model(spec.model, "agent") if spec.policy == "model" else None
     user_endpoint = _model(spec.user_model, "user") if spec.conversational else None
     return _create(user, task, revision, spec, endpoint, user_endpoint)

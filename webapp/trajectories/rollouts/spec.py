@@ -25,7 +25,8 @@ class Spec(Frozen):
     """One rollout. `model` and `user_model` are `endpoint id/model`, as `endpoints.queries.choices` gives them.
 
     Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for. A fork goes on in its
-    parent's prompt style, with a user or without as its parent.
+    parent's prompt style, with a user or without as its parent. With `judges_user` the default model of the role judge
+    says after each conversation whether its user erred.
     """
 
     policy: PolicyKind = "model"
@@ -37,6 +38,7 @@ class Spec(Frozen):
     conversational: bool = False
     user_kind: UserKind = "optimised"
     user_model: Annotated[str, Field(max_length=300)] = ""
+    judges_user: bool = False
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
     answer_mends: Annotated[int, Field(ge=0, le=MOST_ANSWER_MENDS)] = 3
