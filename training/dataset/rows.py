@@ -262,11 +262,11 @@ def _check_turns(messages: Sequence[RowMessage], tools: set[str]) -> None:
             ids = [own for _, own in waiting.open]
             if message.tool_call_id and message.tool_call_id not in ids and any(ids):
                 raise ValueError(f"message {number}: tool_call_id names no open call of the turn before")
-            call = waiting.take(message.tool_call_id)
-            if call is None:
+            answered = waiting.take(message.tool_call_id)
+            if answered is None:
                 raise ValueError(f"message {number}: a tool's message without a call before it that it answers")
-            if message.name not in ("", turn[call].function.name):
-                called = turn[call].function.name[:60]
+            if message.name not in ("", turn[answered].function.name):
+                called = turn[answered].function.name[:60]
                 raise ValueError(f"message {number}: its name is another than its call's, which is {called!r}")
             continue
         for call in message.tool_calls:
