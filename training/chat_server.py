@@ -31,6 +31,7 @@ from synthesis.errors import EnvariumError, FormatError, InputError
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json
 from synthesis.llm.wire import read_arguments, reply_message
+from training.chat.token_marks import encode_text
 from training.config import Optimiser
 from training.engines.local import continue_all
 from training.job import SERVING_KEY
@@ -113,7 +114,7 @@ class ChatModel:
             text = render(self.tokenizer, [_message(message) for message in body["messages"]], tools, prompt=True)
         except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise RefusedChat(f"messages: the model's chat template cannot render them: {error}", "messages") from error
-        return self.tokenizer.encode(text, add_special_tokens=False)
+        return encode_text(self.tokenizer, text)
 
     def _compute(self) -> None:
         while True:

@@ -122,21 +122,21 @@ def row_samples(tokenizer: Tokenizer, number: int, row: TrajectoryRow, cfg: Supe
 
 
 def sample_counts(rows: Sequence[TrajectoryRow], cfg: Supervised) -> list[int]:
-    """How many samples each row has, without tokenising it; 0 where no turn is the agent's."""
+    """How many samples each row has, without tokenising it; 0 if no turn is to be learnt."""
     counts = []
     for row in rows:
-        turns = sum(message.role == "assistant" for message in row.messages) if row.messages else 1
+        turns = sum(message.learnt for message in row.messages) if row.messages else 1
         counts.append(turns if cfg.samples == "mask_history" else min(1, turns))
     return counts
 
 
 def _conversations(row: TrajectoryRow, cfg: Supervised) -> Iterator[tuple[list[dict[str, Any]], bool]]:
-    """(messages, whether every turn is learnt or only the last) of a row's samples."""
-    messages = [message.trl() for message in row.messages or (*row.prompt, *row.completion)]
+    """(messages, whether every turn is learnt, but those of weight 0, or only the last) of a row's samples."""
+    messages = row.conversation()
     if row.messages and cfg.samples == "whole":
         yield messages, True
         return
-    ends = [n for n, m in enumerate(messages) if m["role"] == "assistant"] if row.messages else [len(messages) - 1]
+    ends = [n for n, m in enumerate(row.messages) if m.learnt] if row.messages else [len(messages) - 1]
     for end in ends:
         part = messages[: end + 1]
         yield (_stripped(part) if cfg.thinking == "stripped" else part), False

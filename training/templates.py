@@ -25,6 +25,7 @@ from synthesis.errors import FormatError, InputError
 from synthesis.formats.call_results import match_results
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json, require_usable
+from training.chat.token_marks import encode_text, fence
 
 Messages = Sequence[Mapping[str, Any]]
 _TRAINING = "_training_chat_template"
@@ -48,6 +49,8 @@ class Tokenizer(Protocol):
     pad_token_id: int
     response_template: Any
 
+    @property
+    def backend_tokenizer(self) -> Any: ...
     def apply_chat_template(self, conversation: Any, **options: Any) -> Any: ...
     def parse_response(self, response: Any, **options: Any) -> Any: ...
     def decode(self, token_ids: Any, **options: Any) -> str: ...
@@ -136,7 +139,13 @@ def _lists_tools(tokenizer: Tokenizer) -> bool:
 
 
 def render(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
-    """The conversation as text; with `prompt`, up to where the agent begins to write."""
+    """The conversation as text; with `prompt`, up to where the agent begins to write. What spells a mark of the
+    template in it is fenced: `encode_text` tokenises it."""
+    return _render(tokenizer, fence(tokenizer, list(messages)), fence(tokenizer, list(tools)), prompt=prompt)
+
+
+def _render(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
+    """The same of what is fenced already."""
     listed = [dict(tool) for tool in tools] or None
     return cast(
         str,
@@ -145,26 +154,28 @@ def render(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str
 
 
 def pieces(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool]]:
-    """The conversation up to the end of the agent's last turn, as (text, whether the agent wrote it).
+    """The conversation up to the end of the agent's last turn, as (text, whether the agent wrote it, and it is learnt:
+    a turn whose `weight` is 0 is not).
 
     Raises InputError that names the first turn of the agent which a later message would change.
     """
+    messages, tools = fence(tokenizer, list(messages)), fence(tokenizer, list(tools))
     parts: list[tuple[str, bool]] = []
     text = ""
     for number, message in enumerate(messages):
         if message["role"] != "assistant":
             continue
-        asked = render(tokenizer, messages[:number], tools, prompt=True)
-        answered = render(tokenizer, messages[: number + 1], tools, prompt=False)
+        asked = _render(tokenizer, messages[:number], tools, prompt=True)
+        answered = _render(tokenizer, messages[: number + 1], tools, prompt=False)
         ended = answered[: answered.rfind(tokenizer.eos_token) + len(tokenizer.eos_token)]
         if not asked.startswith(text) or not ended.startswith(asked) or len(ended) <= len(asked):
             raise InputError(
                 f"model: its chat template is not prefix-preserving: message {number + 1} changes how those "
                 "before it are rendered, or is changed itself, so an attempt would not be one sequence of tokens"
             )
-        parts += [(asked[len(text) :], False), (ended[len(asked) :], True)]
+        parts += [(asked[len(text) :], False), (ended[len(asked) :], message.get("weight") != 0)]
         text = ended
-    if not render(tokenizer, messages, tools, prompt=False).startswith(text):
+    if not _render(tokenizer, messages, tools, prompt=False).startswith(text):
         raise InputError("model: its chat template is not prefix-preserving: the last message changes those before it")
     return parts
 
@@ -172,7 +183,7 @@ def pieces(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str
 def prompt_ids(tokenizer: Tokenizer, messages: Sequence[Message], tools: Sequence[Tool]) -> list[int]:
     """Ids of a conversation that the agent has not spoken in yet, up to where it begins to write."""
     text = render(tokenizer, spell_messages(messages), offered(tools), prompt=True)
-    return tokenizer.encode(text, add_special_tokens=False)
+    return encode_text(tokenizer, text)
 
 
 def suffix_ids(tokenizer: Tokenizer, answered: Message, fresh: Sequence[Message]) -> list[int]:
@@ -197,7 +208,7 @@ def _suffix(tokenizer: Tokenizer, template: str, stand_in: str, fresh: str) -> t
     after = render(tokenizer, [*dummy, *json.loads(fresh)], (), prompt=True)
     if not ended or not after.startswith(ended):
         raise InputError("model: its chat template is not prefix-preserving; choose another template")
-    return tuple(tokenizer.encode(after[len(ended) :], add_special_tokens=False))
+    return tuple(encode_text(tokenizer, after[len(ended) :]))
 
 
 def turn_ids(tokenizer: Tokenizer, message: Mapping[str, Any]) -> list[int]:
@@ -206,7 +217,7 @@ def turn_ids(tokenizer: Tokenizer, message: Mapping[str, Any]) -> list[int]:
     Raises InputError: the template renders what was before it otherwise.
     """
     (_, _), (written, _) = pieces(tokenizer, [{"role": "user", "content": "x"}, message], ())
-    return tokenizer.encode(written, add_special_tokens=False)
+    return encode_text(tokenizer, written)
 
 
 def without_reasoning(message: Mapping[str, Any]) -> dict[str, Any]:
@@ -276,7 +287,7 @@ def agent_mask(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping
     ids: list[int] = []
     mask: list[int] = []
     for text, own in pieces(tokenizer, messages, tools):
-        fresh = tokenizer.encode(text, add_special_tokens=False)
+        fresh = encode_text(tokenizer, text)
         ids += fresh
         mask += [int(own)] * len(fresh)
     return ids, mask

@@ -11,6 +11,7 @@ learnt, and the turns before it have lost their reasoning, as a thinking model's
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any, Literal, get_args
@@ -27,6 +28,8 @@ from synthesis.json_reader import MAX_DEPTH, require_usable
 SftFormat = Literal["trl", "sharegpt", "alpaca"]
 FORMATS: tuple[SftFormat, ...] = get_args(SftFormat)
 RECORD_LEVELS = MAX_DEPTH + 20
+_TAG = re.compile(r"<(?=/?(?:tool_call|tool_response|think)>|\|)")
+"""What begins a tag or a control token, which readers of sharegpt and alpaca look for in the text itself."""
 BETWEEN_RESULTS = "\n</tool_response>\n<tool_response>\n"
 """How LlamaFactory itself joins the results of one turn's calls into one observation."""
 
@@ -210,7 +213,7 @@ def _sharegpt_value(side: _Side) -> str:
     if not side.calls:
         return thought + side.words
     made = [{"name": call.name, "arguments": call.arguments} for call in side.calls]
-    calls = json.dumps(made if len(made) > 1 else made[0], ensure_ascii=False)
+    calls = _json_text(made if len(made) > 1 else made[0])
     # LlamaFactory takes words beside a call only where the call stands in tags.
     return f"{thought}{side.words}\n<tool_call>{calls}</tool_call>" if side.words else thought + calls
 
@@ -231,9 +234,22 @@ def _alpaca(messages: list[Message], tools: Sequence[Tool]) -> dict[str, Any]:
 def _alpaca_text(side: _Side) -> str:
     if side.tag == "observation":
         return "\n".join(f"<tool_response>\n{result}\n</tool_response>" for result in side.results)
-    made = [json.dumps({"name": call.name, "arguments": call.arguments}, ensure_ascii=False) for call in side.calls]
+    made = [_json_text({"name": call.name, "arguments": call.arguments}) for call in side.calls]
     calls = [f"<tool_call>\n{text}\n</tool_call>" for text in made]
     return _thought(side.reasoning) + "\n".join(part for part in (side.words, *calls) if part)
+
+
+def _json_text(value: Any) -> str:
+    """JSON in which no tag is spelled: `<` of one is escaped, so that an argument cannot end its call."""
+    return _TAG.sub(r"\\u003c", json.dumps(value, ensure_ascii=False))
+
+
+def _require_untagged(number: int, message: Message) -> None:
+    """Raise FormatError if words, reasoning or a result spell a tag that would be read as the end of them."""
+    own = (message.content, message.reasoning) if message.role in ("assistant", "tool") else ()
+    found = next((tag for text in own for tag in re.findall(r"</?(?:tool_call|tool_response|think)>", text)), "")
+    if found:
+        raise FormatError(f"message {number}", f"spells {found}, which this format reads as a mark; take trl")
 
 
 def _thought(reasoning: str) -> str:
@@ -244,6 +260,8 @@ def _sides(messages: list[Message]) -> tuple[str, list[_Side]]:
     """The system message, and what was put to the agent and what it said in strict alternation. Raises FormatError."""
     system = messages[0].content if messages and messages[0].role == "system" else ""
     sides: list[_Side] = []
+    for number, message in enumerate(messages, 1):
+        _require_untagged(number, message)
     for answered in match_results(messages[1 if system else 0 :]):
         message, before = answered.message, sides[-1] if sides else None
         if message.role == "tool" and before is not None and before.tag == "observation":

@@ -170,6 +170,11 @@ def conversation(about: EnvironmentRecord, task: TaskRecord, run: RunRecord) -> 
     return raw | {"messages": messages, "tools": [{"type": "function", "function": function} for function in listed]}
 
 
+def bundled_keys() -> frozenset[str]:
+    """Keys of the bundled environments."""
+    return frozenset(read(folder, "environment.json")["key"] for folder in folders())
+
+
 def load() -> tuple[list[EnvironmentRecord], list[TaskRecord], list[RunRecord]]:
     """Everything that is bundled, in a fixed order."""
     every = folders()

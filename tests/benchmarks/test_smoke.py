@@ -41,6 +41,7 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--searches 6",
         {"p95_ms", "requests", "decisions_per_s", "decision_to_next_ms", "search_p95_ms", "sizes", "seed_s"},
     ),
+    "data_truth": ("--only json,rows,ids,tags,openai", {"cases", "wrong", "by_kind", "failed", "seconds"}),
     "dataset_export": (
         "--rows 200 --only 'atif jsonl stored'",
         {"exports", "most_seconds", "most_growth_mib", "hashes_equal"},

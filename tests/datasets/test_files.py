@@ -66,7 +66,7 @@ HOSTILE = {
     "a first line of 5 MiB": (json.dumps({"messages": "x" * (5 << 20)}).encode() + b"\n" + GOOD, "is longer than"),
     "countless values": (
         GOOD + b'{"messages": [' + b"[]," * (1 << 20) + b"[]]}\n",
-        "line 3: is no JSON that can be read: it would take more than 64 MiB of memory",
+        "line 3: cannot be read: it would take more than 64 MiB of memory",
     ),
     "a line of 5 MiB": (GOOD + json.dumps({"messages": "x" * (5 << 20)}).encode() + b"\n", "line 3"),
 }

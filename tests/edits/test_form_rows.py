@@ -86,7 +86,7 @@ def test_a_type_that_holds_others_gets_a_row_for_them_and_loses_it_again() -> No
         ({"expected": "73.333"}, "expected", "two decimals"),
         ({"type": "date", "expected": "2027-02-30"}, "expected", "YYYY-MM-DD"),
         ({"type": "enumeration", "choices": " \n "}, "", "choices"),
-        ({"type": "list", "expected": "[1,"}, "expected", "column"),
+        ({"type": "list", "expected": "[1,"}, "expected", "at character"),
         ({"name": "way"}, "name", "another field has this name"),
         ({"type": "name", "expected": "\x1b[31m" * 20_000}, "expected", "50,000"),
     ],

@@ -53,8 +53,8 @@ def test_empty_optional_fields_are_not_sent(client: Client, play: Playground):
     [
         ({"arg.amount": "two", "arg.name": "kept text"}, "not a whole number"),
         ({"arg.amount": "", "arg.name": "kept text"}, "This is needed"),
-        ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": "[1,"}, "not JSON"),
-        ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": "[NaN]"}, "not JSON"),
+        ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": "[1,"}, "not valid JSON"),
+        ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": "[NaN]"}, "NaN, which is not a number of JSON"),
         ({"arg.amount": "1", "arg.name": "kept text", "arg.tags": f"[{'[],' * 900_000}[]]"}, "64 MiB of memory"),
     ],
 )

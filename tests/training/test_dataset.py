@@ -105,6 +105,26 @@ def test_openais_spelling_of_arguments_and_empty_content() -> None:
     assert kept["tool_calls"] == [call]  # chat templates want arguments and type even where they say nothing
 
 
+def test_openais_training_files_load() -> None:
+    """https://platform.openai.com/docs/guides/supervised-fine-tuning: weights, refusals, the role of a developer."""
+    first, *rest = ROW["messages"]
+    turns = [{**first, "role": "developer"}, *rest, {"role": "user", "content": "Break it."}]
+    refused = {"role": "assistant", "content": None, "refusal": "I cannot."}
+    given: dict[str, Any] = {"messages": [*turns, refused], "tools": [TOOL], "parallel_tool_calls": False}
+    given["messages"][2] = {**given["messages"][2], "weight": 0, "refusal": None}
+    row = parse_line(line(given), "trajectories")
+    assert isinstance(row, TrajectoryRow)
+    told = row.trl()["messages"]
+    assert (told[0]["role"], told[-1]["content"], told[2]["weight"]) == ("system", "I cannot.", 0)
+    assert [message.learnt for message in row.messages] == [False, False, False, False, True, False, True]
+    for bad, reason in (
+        ({"messages": [*given["messages"][:4], {**turns[4], "weight": 0}]}, "nothing to learn"),
+        ({"messages": [*turns[:2], {**turns[2], "tool_calls": [CALL, CALL]}]}, "parallel_tool_calls is false"),
+    ):
+        with pytest.raises(FormatError, match=reason):
+            parse_line(line({**given, **bad}), "trajectories")
+
+
 def test_a_task_row_goes_through_trls_form() -> None:
     row = task(3)
     written = row.trl()
@@ -216,7 +236,16 @@ BAD: list[tuple[object, str, str]] = [
     (changed(messages=[*ROW["messages"], ROW["messages"][0]]), "", "message 6: a system message can only be the first"),
     (changed(messages=[ROW["messages"][3], ROW["messages"][4]]), "", "message 1: a tool's message without a call"),
     (with_message(3, tool_call_id="c9"), "", "message 4: tool_call_id names no open call"),
-    (with_message(1, role="developer"), "messages.1.role", "Input should be"),
+    (with_message(1, role="developer"), "", "message 2: a system message can only be the first"),
+    (with_message(1, role="critic"), "messages.1.role", "Input should be"),
+    (with_message(1, weight=0), "messages.1", "role user has no weight"),
+    (with_message(4, weight=0.5), "messages.4.weight", "Input should be"),
+    (with_message(4, refusal="No."), "messages.4", "instead of content"),
+    (
+        changed(messages=[*ROW["messages"][:3], ROW["messages"][1], ROW["messages"][4]]),
+        "",
+        "message 4: the call of 'look' before it has no result",
+    ),
     (with_message(1, content=[{"type": "text"}]), "messages.1.content", "lists of parts"),
     (with_message(1, content=3), "messages.1.content", "valid string"),
     (with_message(4, content=""), "messages.4", "holds nothing"),

@@ -94,7 +94,7 @@ def test_lines_that_cannot_be_read_are_left_out_with_their_reason_and_the_rest_g
     event = TrainingEvent.objects.get(level="warn")
     assert "2 of 5 attempts of step 1 are not kept" in event.message
     assert "step 1, line 2: is no attempt: surprise" in event.message
-    assert "step 1, line 4: is no JSON" in event.message
+    assert "step 1, line 4: not valid JSON" in event.message
 
 
 def test_a_line_of_countless_values_is_refused_by_its_number_and_costs_no_memory_here() -> None:

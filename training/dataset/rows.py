@@ -40,6 +40,11 @@ def _arguments(value: object) -> object:
         raise ValueError(f"must be an object, or JSON text of one: {str(error)[:200]}") from error
 
 
+def _role(value: object) -> object:
+    """`developer` is OpenAI's newer name of a system message."""
+    return "system" if value == "developer" else value
+
+
 def _text(value: object) -> object:
     """Null is what OpenAI writes beside a call. Lists of parts (pictures, sound) are not for these models."""
     if isinstance(value, list):
@@ -88,39 +93,66 @@ class OfferedTool(Frozen):
 
 
 class RowMessage(Frozen):
-    role: Literal["system", "user", "assistant", "tool"]
+    """A message. `weight` is OpenAI's: a turn of the assistant with 0 is shown and not learnt.
+
+    OpenAI's `refusal` is read as the words of its turn, which is what the model is to say.
+    """
+
+    role: Annotated[Literal["system", "user", "assistant", "tool"], BeforeValidator(_role)]
     content: Content = ""
     reasoning_content: Content = ""
     tool_calls: tuple[ToolCall, ...] = Field(default=(), max_length=128)
     tool_call_id: Identity = ""
     name: Identity = ""
+    weight: Literal[0, 1] | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read_refusal(cls, value: Any) -> Any:
+        if not isinstance(value, dict) or value.get("refusal") is None:
+            return {k: v for k, v in value.items() if k != "refusal"} if isinstance(value, dict) else value
+        if value.get("role") != "assistant" or value.get("content") or value.get("tool_calls"):
+            raise ValueError("refusal: an assistant's message alone has one, instead of content and tool_calls")
+        return {**{k: v for k, v in value.items() if k != "refusal"}, "content": value["refusal"]}
 
     @model_validator(mode="after")
     def _belongs_to_its_role(self) -> Self:
+        if self.role != "assistant" and self.weight is not None:
+            raise ValueError(f"a message of role {self.role} has no weight: the assistant's turns alone are learnt")
         if self.role != "assistant" and (self.tool_calls or self.reasoning_content):
             raise ValueError(f"a message of role {self.role} has no tool_calls and no reasoning_content")
         if self.role == "assistant" and not (self.content or self.tool_calls or self.reasoning_content):
             raise ValueError("an assistant's message holds nothing")
         return self
 
+    @property
+    def learnt(self) -> bool:
+        """Whether it is a turn that the model learns to take."""
+        return self.role == "assistant" and self.weight != 0
+
     def trl(self) -> dict[str, Any]:
         """As a chat template takes it: no field that says nothing, but calls in full."""
         told = {name: getattr(self, name) for name in ("reasoning_content", "tool_call_id", "name")}
         calls = [call.model_dump(mode="json") for call in self.tool_calls]
         written: dict[str, Any] = {"role": self.role, "content": self.content}
-        return written | {name: text for name, text in told.items() if text} | ({"tool_calls": calls} if calls else {})
+        written |= {name: text for name, text in told.items() if text}
+        return written | ({"tool_calls": calls} if calls else {}) | ({"weight": 0} if self.weight == 0 else {})
 
 
 class TrajectoryRow(RowOrigin):
-    """A conversation to be learnt: `messages` (all the assistant's turns), or `prompt` and the turn that completes it.
+    """A conversation to be learnt: `messages` (all the assistant's turns, but those of weight 0), or `prompt` and the
+    turn that completes it.
 
-    The last message is the assistant's; a call's tool is among `tools`; a tool's message answers a call before it.
+    The last message is the assistant's; a call's tool is among `tools`, and its result behind it, unless the
+    conversation ends with it; a tool's message answers a call before it.
     """
 
     messages: tuple[RowMessage, ...] = Field(default=(), max_length=10_000)
     prompt: tuple[RowMessage, ...] = Field(default=(), max_length=10_000)
     completion: tuple[RowMessage, ...] = Field(default=(), max_length=1)
     tools: tuple[OfferedTool, ...] = Field(default=(), max_length=1_000)
+    parallel_tool_calls: bool | None = None
+    """OpenAI's: where it is false, no turn makes more than one call."""
 
     @model_validator(mode="after")
     def _is_a_conversation(self) -> Self:
@@ -131,8 +163,18 @@ class TrajectoryRow(RowOrigin):
         names = {tool.function.name for tool in self.tools}
         if len(names) != len(self.tools):
             raise ValueError("tools: two of them have the same name")
-        _check_turns(self.messages or (*self.prompt, *self.completion), names)
+        spoken = self.messages or (*self.prompt, *self.completion)
+        _check_turns(spoken, names)
+        for number, message in enumerate(spoken, 1):
+            if self.parallel_tool_calls is False and len(message.tool_calls) > 1:
+                raise ValueError(f"message {number}: makes several calls, and parallel_tool_calls is false")
+        if not any(message.learnt for message in self.messages or self.completion):
+            raise ValueError("there is nothing to learn: every turn of the assistant has weight 0")
         return self
+
+    def conversation(self) -> list[dict[str, Any]]:
+        """All that is said, as chat templates take it."""
+        return _spell_messages(self.messages or (*self.prompt, *self.completion))
 
     def trl(self) -> dict[str, Any]:
         """The row as TRL's `SFTTrainer` reads it, with the columns that mixtures go by."""
@@ -220,16 +262,19 @@ def _check_turns(messages: Sequence[RowMessage], tools: set[str]) -> None:
             ids = [own for _, own in waiting.open]
             if message.tool_call_id and message.tool_call_id not in ids and any(ids):
                 raise ValueError(f"message {number}: tool_call_id names no open call of the turn before")
-            call = waiting.take(message.tool_call_id)
-            if call is None:
+            answered = waiting.take(message.tool_call_id)
+            if answered is None:
                 raise ValueError(f"message {number}: a tool's message without a call before it that it answers")
-            if message.name not in ("", turn[call].function.name):
-                called = turn[call].function.name[:60]
+            if message.name not in ("", turn[answered].function.name):
+                called = turn[answered].function.name[:60]
                 raise ValueError(f"message {number}: its name is another than its call's, which is {called!r}")
             continue
         for call in message.tool_calls:
             if call.function.name not in tools:
                 raise ValueError(f"message {number}: calls {call.function.name[:60]!r}, which is not among `tools`")
+        if unanswered := waiting.open:
+            called = turn[unanswered[0][0]].function.name[:60]
+            raise ValueError(f"message {number}: the call of {called!r} before it has no result")
         turn = message.tool_calls
         waiting = OpenCalls([call.id for call in turn])
     if messages[-1].role != "assistant":

@@ -328,6 +328,7 @@ def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
 
 
 EXPORTED = (
+    "key",
     "current__record",
     "current__scenario__initial_id",
     "current__scenario__initial__body",
@@ -337,8 +338,15 @@ EXPORTED = (
 """What `spell_record` takes."""
 
 
-def spell_record(raw: dict[str, Any], initial_id: str, initial: Any, golden_id: str | None, golden: Any) -> Any:
-    """Return the record of a current revision as an import reads it."""
+def spell_record(
+    key: str, raw: dict[str, Any], initial_id: str, initial: Any, golden_id: str | None, golden: Any
+) -> Any:
+    """Return the record of a current revision as an import reads it.
+
+    It names its task by the key: the parts of a task that was split have one record, and are different tasks.
+    """
+    if clean(str(raw.get("task_id", key))) != key:
+        raw = {**raw, "task_id": key}
     state = decode_state(unpack(StateBody, initial_id, initial))
     goal = unpack(StateBody, golden_id, golden) if golden_id is not None else None
     return scenario_to_envscaler(raw, state, goal)

@@ -14,13 +14,17 @@ from synthesis.formats.records import Failure, RunRecord
 from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
+from synthesis.starter import SOURCE as STARTER
+from synthesis.starter import bundled_keys, load
 from synthesis.verifiers.audit_report import full
+from webapp.environments.models import Environment
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import leave_out_human_work
 from webapp.scenarios.importer import Progress, guarded
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of, save_reference
+from webapp.scenarios.starter_set import load_starter
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.reproduction import replay
@@ -100,7 +104,7 @@ def _one_run(
     def action() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
-        saved = save_run(sandbox, record, source, place)
+        saved = save_run(sandbox, record, find_source(sandbox, record.environment_key, source), place)
         tally.add(saved.status, saved.row, place)
         rows.append(saved.row)
         small_matrix(sandbox, saved.row)
@@ -109,6 +113,20 @@ def _one_run(
     if failure:
         tally.fail(failure)
     return rows[0] if rows else None
+
+
+def find_source(sandbox: Sandbox, key: str, source: str) -> str:
+    """The source under which a run's environment is here: the one that was named, else another one.
+
+    A bundled environment that is not here yet comes in first: what this site exports is imported without help.
+    """
+    known = set(Environment.objects.filter(key=key).values_list("source", flat=True))
+    if not known and key in bundled_keys():
+        environments, tasks, _ = load()
+        mine = [task for task in tasks if task.environment_key == key]
+        load_starter(sandbox, [record for record in environments if record.key == key], mine)
+        return STARTER
+    return source if source in known or len(known) != 1 else known.pop()
 
 
 def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:

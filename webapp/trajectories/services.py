@@ -207,7 +207,19 @@ def sources() -> list[str]:
 def exported_runs(source: str = "") -> Iterator[dict[str, Any]]:
     """The runs of a source, or of all, as they were recorded, in the order they came in; none that is being made."""
     rows = Trajectory.objects.filter(live=False, **({"source": source} if source else {})).order_by("id")
-    yield from rows.values_list("record", flat=True).iterator(chunk_size=50)
+    for row in rows.select_related("task").only("record", "task").iterator(chunk_size=50):
+        yield exported_record(row)
+
+
+def exported_record(row: Trajectory) -> dict[str, Any]:
+    """A run as it was recorded. If the task that it names was split since, it names the part that it is of now."""
+    record: dict[str, Any] = row.record
+    info = record.get("task_info") if record else None
+    named = clean(str(info.get("task_id", ""))) if isinstance(info, dict) else ""
+    if row.task is None or named in ("", row.task.key):
+        return record
+    others = Task.objects.filter(environment=row.task.environment_id, source=row.task.source, key=named)
+    return {**record, "task_info": {**info, "task_id": row.task.key}} if info and others.exists() else record
 
 
 def start_trajectory_import(user: Any, file: File[bytes], source: str = SOURCE, *, frames: bool = False) -> Job:

@@ -21,6 +21,7 @@ from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.services import exported_record
 from webapp.trajectories.text_search.matches import with_words
 from webapp.trajectories.text_search.words import WordQuery, read_words
 from webapp.trajectories.totals import SCORED
@@ -310,7 +311,7 @@ def lines(rows: QuerySet[Trajectory]) -> QuerySet[Trajectory]:
 
 def export_line(trajectory: Trajectory) -> str:
     """The run as it was imported. A run without such a record comes as its steps."""
-    return json.dumps(trajectory.record or own_record(trajectory)) + "\n"
+    return json.dumps(exported_record(trajectory) or own_record(trajectory)) + "\n"
 
 
 def own_record(trajectory: Trajectory) -> dict[str, Any]:

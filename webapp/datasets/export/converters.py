@@ -65,6 +65,9 @@ def _message(told: Record) -> Message:
 
 
 def _sharegpt(row: Record) -> Record:
+    if any(told.get("weight") == 0 for told in _spoken(row)):
+        reason = "has a turn of weight 0, which this form would let be learnt; the form TRL keeps the weight"
+        raise FormatError(f"row {row.get('id') or '(without id)'}", reason)
     try:
         return next(records_of(conversation_of(row), SHAREGPT))
     except FormatError as error:
