@@ -30,7 +30,7 @@ from training.objective.masks import masks_of  # noqa: E402
 from training.objective.rows import rows_of  # noqa: E402
 from training.policy import Generation  # noqa: E402
 from training.rewards import scored  # noqa: E402
-from training.step_record import values_of  # noqa: E402
+from training.step_record import unknown_users_words, values_of  # noqa: E402
 
 INTENT = "Book Dan with Roth, first free day."
 OPENINGS = (
@@ -114,6 +114,8 @@ def test_faults_leave_the_baseline_and_nothing_else() -> None:
     on = {True: (1 - 3 / 5) / (math.sqrt(3 / 10) + 1e-4), False: -3 / 5 / (math.sqrt(3 / 10) + 1e-4)}
     expected = [0.0 if found == "fault" else on[one] for found, one in zip(findings, solved, strict=True)]
     assert advantages(made, ON) == pytest.approx(expected)
+    words = unknown_users_words([(one, scored(one.attempt, "score", ON)) for one in made])
+    assert words.startswith("Whether the simulated user erred is not known of 1 of 8 conversations")
     points = []
     for masking in (OFF, ON):
         values = values_of([(one, scored(one.attempt, "all_or_nothing", masking)) for one in made], 1.0)

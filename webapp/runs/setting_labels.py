@@ -179,7 +179,7 @@ BASICS_OF_JOB: dict[str, str] = {
     "after": "After",
     "engine": "Engine",
     "user_model": "Who plays the user",
-    "judge_model": "Who judges answers",
+    "judge_model": "Who judges answers and users",
     "calls_allowed": "Requests to LLMs",
     "metadata": "Metadata",
 }
