@@ -86,8 +86,8 @@ def unknown_users_words(judged: Sequence[Judged]) -> str:
     if not unknown:
         return ""
     return (
-        f"Whether the simulated user erred is not known of {len(unknown)} of {len(verdicts)} conversations, which count "
-        f"as if it had not; the last one: {unknown[-1][:500]}"
+        f"Whether the simulated user erred is not known of {len(unknown)} of {len(verdicts)} conversations, which "
+        f"count as if it had not; the last one: {unknown[-1][:500]}"
     )
 
 
