@@ -107,7 +107,7 @@ PUBLISHED = {
         "thinking": "stripped",
     },
     "autoforge-evaluation": {"type": "evaluation", "thinking": "kept", "sent_reasoning": "field"}
-    | {"attempts.user": "optimised"},
+    | {"attempts.user": "base"},
     "agent-world-evaluation": {"type": "evaluation", "decoding.temperature": 1, "decoding.top_p": 1, "repeats": 8},
     "agentgym-sweep": {"type": "evaluation", "repeats": 64},
     "demo-evaluation": {},
