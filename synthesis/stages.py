@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from synthesis.contracts import Frozen, Message, ScoreRule
+from synthesis.contracts import Frozen, Message, ScoreRule, SentReasoning
 from synthesis.drafts import ThemeDraft
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
@@ -83,6 +83,8 @@ class StageSettings(Frozen):
     """Teachers also act in conversations with a simulated user."""
     withheld_runs: int = Field(default=0, ge=0, le=8)
     """Teacher runs at a variant of each solved task that withholds what it needs (ES 5.5; the number is ours)."""
+    sent_reasoning: SentReasoning = "dropped"
+    """What teachers see of their reasoning in earlier turns (AF 3.4)."""
     least_reward: float = Field(default=1.0, ge=0, le=1)
     """What a kept trajectory must have earned."""
     action_range: ActionRange = None

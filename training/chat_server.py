@@ -37,7 +37,7 @@ from training.engines.local import continue_all
 from training.job import SERVING_KEY
 from training.model_loader import load_model
 from training.policy import Generation
-from training.templates import read_turn, render
+from training.templates import own_variables, read_turn, render
 
 BODY_BYTES = 16 * 1024 * 1024
 BODY_MEMORY = 256 * 1024 * 1024
@@ -87,6 +87,7 @@ class ChatModel:
     def complete(self, body: Body) -> dict[str, Any]:
         """A chat completion. Raises RefusedChat, EnvariumError: the model could not compute."""
         require_served(body)
+        require_known_variables(self.tokenizer, body)
         tools = [dict(tool) for tool in body.get("tools") or () if isinstance(tool, dict)]
         if body.get("tool_choice") == "none":
             tools = []
@@ -111,7 +112,13 @@ class ChatModel:
 
     def _prompt(self, body: Body, tools: Sequence[Mapping[str, Any]]) -> list[int]:
         try:
-            text = render(self.tokenizer, [_message(message) for message in body["messages"]], tools, prompt=True)
+            text = render(
+                self.tokenizer,
+                [_message(message) for message in body["messages"]],
+                tools,
+                prompt=True,
+                variables=body.get("chat_template_kwargs"),
+            )
         except (TemplateError, TypeError, ValueError, KeyError, AttributeError) as error:
             raise RefusedChat(f"messages: the model's chat template cannot render them: {error}", "messages") from error
         return encode_text(self.tokenizer, text)
@@ -180,7 +187,6 @@ def require_served(body: Body) -> None:
         ("stream", (None, False)),
         ("n", (None, 1)),
         ("tool_choice", (None, "auto", "none")),
-        ("chat_template_kwargs", (None, {})),
     )
     for name, known in plain:
         if body.get(name) not in known:
@@ -193,6 +199,24 @@ def require_served(body: Body) -> None:
         value = body.get(name)
         if value is not None and not (isinstance(value, int | float) and least <= value <= greatest):
             raise RefusedChat(f"{name}: a number of {least} to {greatest} is needed.", name)
+
+
+def require_known_variables(tokenizer: Any, body: Body) -> None:
+    """Raises RefusedChat for a variable that the model's chat template does not read: it would change nothing, and
+    what is the renderer's own (`chat_template`, `tools`) is not a client's to set."""
+    given = body.get("chat_template_kwargs") or {}
+    if not isinstance(given, dict):
+        raise RefusedChat("chat_template_kwargs: an object is needed.", "chat_template_kwargs")
+    known = own_variables(tokenizer)
+    for name, value in given.items():
+        if name not in known:
+            told = ", ".join(sorted(known)) or "none"
+            raise RefusedChat(
+                f"chat_template_kwargs: the model's chat template reads no {name!r:.80} (known: {told}).",
+                "chat_template_kwargs",
+            )
+        if not isinstance(value, bool | int | float | str):
+            raise RefusedChat(f"chat_template_kwargs: {name!r} is no plain value.", "chat_template_kwargs")
 
 
 def _message(given: Mapping[str, Any]) -> dict[str, Any]:

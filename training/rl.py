@@ -27,7 +27,7 @@ from training.placement.model_placement import begin, sharded
 from training.sampler import Catalogue, Prompt, SamplerState
 from training.schedule import horizon_at
 from training.step import Ranks, StepStopped, TooManyLost, TooManyProgramErrors, TrainingStep, make_step
-from training.step_record import program_error_words, values_of, watched, write_rollouts
+from training.step_record import program_error_words, unknown_users_words, values_of, watched, write_rollouts
 from training.trainer import AgentTrainer, Sums
 from training.trainer_callbacks import (
     Ended,
@@ -318,6 +318,8 @@ def _say_lost(writer: Writer, made: TrainingStep, step: int, masking: Masking) -
         words = program_error_words(made.judged)
         message = f"Programs ended {ended} of {len(made.judged)} attempts, which are {counted}: {words}"
         writer.event(step, "warn", message, program_errors=ended)
+    if words := unknown_users_words(made.judged):
+        writer.event(step, "warn", words)
 
 
 def _evaluate(job: ReinforcementJob, trainer: AgentTrainer, step: int) -> bool:

@@ -79,6 +79,18 @@ def program_error_words(judged: Sequence[Judged], most: int = 3) -> str:
     return " ".join(words if words.endswith(".") else f"{words}." for words in told)
 
 
+def unknown_users_words(judged: Sequence[Judged]) -> str:
+    """Return of how many conversations it is not known whether the user erred, and why of the last; empty of none."""
+    verdicts = [tried.attempt.user_verdict for tried, _ in judged if tried.attempt.user_verdict is not None]
+    unknown = [verdict.note for verdict in verdicts if verdict.finding == "unknown"]
+    if not unknown:
+        return ""
+    return (
+        f"Whether the simulated user erred is not known of {len(unknown)} of {len(verdicts)} conversations, which "
+        f"count as if it had not; the last one: {unknown[-1][:500]}"
+    )
+
+
 def _part(judged: Sequence[Judged]) -> dict[str, float]:
     """Of the attempts that count, and of all the share that programs ended; NaN where there are none."""
     counted = [(tried, score.reward) for tried, score in judged if score.reward is not None]

@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
-from jinja2 import TemplateError
+from jinja2 import Environment, TemplateError, meta, nodes
 from transformers.utils.chat_parsing.response_templates import load_response_template
 from trl import chat_template_utils as trl_templates
 
@@ -36,6 +36,12 @@ _ALWAYS = re.compile(
 _WHERE_GIVEN = r"{%- if \g<said> %}{{- '<think>\\n' + \g<said> + '\\n</think>\\n\\n' }}{%- endif %}{{- \g<words> }}"
 _TOOL = {"name": "find_day", "description": "Finds a day.", "parameters": {"type": "object", "properties": {}}}
 _TOOLS: tuple[dict[str, Any], ...] = ({"type": "function", "function": _TOOL},)
+_GENERATION = re.compile(r"\{%-?\s*(end)?generation\s*-?%\}")
+"""Marks of transformers around what the agent writes, which jinja alone does not know."""
+GIVEN_VARIABLES = frozenset(
+    ("messages", "tools", "documents", "add_generation_prompt", "raise_exception", "strftime_now")
+)
+"""What a template is given with every conversation."""
 SEEN_BEFORE = 64
 """So many tokens before a turn say how to read it: a template may have begun it."""
 
@@ -138,19 +144,46 @@ def _lists_tools(tokenizer: Tokenizer) -> bool:
         return False
 
 
-def render(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
-    """The conversation as text; with `prompt`, up to where the agent begins to write. What spells a mark of the
-    template in it is fenced: `encode_text` tokenises it."""
-    return _render(tokenizer, fence(tokenizer, list(messages)), fence(tokenizer, list(tools)), prompt=prompt)
+def render(
+    tokenizer: Tokenizer,
+    messages: Messages,
+    tools: Sequence[Mapping[str, Any]],
+    *,
+    prompt: bool,
+    variables: Mapping[str, Any] | None = None,
+) -> str:
+    """The conversation as text; with `prompt`, up to where the agent begins to write. `variables` are the template's
+    own, such as `enable_thinking`. What spells a mark of the template in any of them is fenced: `encode_text`
+    tokenises it."""
+    given = fence(tokenizer, dict(variables or {}))
+    return _render(tokenizer, fence(tokenizer, list(messages)), fence(tokenizer, list(tools)), given, prompt=prompt)
 
 
-def _render(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]], *, prompt: bool) -> str:
+def _render(
+    tokenizer: Tokenizer,
+    messages: Messages,
+    tools: Sequence[Mapping[str, Any]],
+    variables: Mapping[str, Any] | None = None,
+    *,
+    prompt: bool,
+) -> str:
     """The same of what is fenced already."""
     listed = [dict(tool) for tool in tools] or None
     return cast(
         str,
-        tokenizer.apply_chat_template(list(messages), tools=listed, tokenize=False, add_generation_prompt=prompt),
+        tokenizer.apply_chat_template(
+            list(messages), tools=listed, tokenize=False, add_generation_prompt=prompt, **(variables or {})
+        ),
     )
+
+
+def own_variables(tokenizer: Tokenizer) -> frozenset[str]:
+    """Names that the chat template reads beside what every conversation has: what `chat_template_kwargs` may set."""
+    jinja = Environment(extensions=["jinja2.ext.loopcontrols"])
+    parsed = jinja.parse(_GENERATION.sub("", str(tokenizer.chat_template)))
+    own = {name.name for name in parsed.find_all(nodes.Name) if name.ctx != "load"}
+    read = meta.find_undeclared_variables(parsed) - own - GIVEN_VARIABLES - set(jinja.globals)
+    return frozenset(name for name in read if not name.endswith("_token"))
 
 
 def pieces(tokenizer: Tokenizer, messages: Messages, tools: Sequence[Mapping[str, Any]]) -> list[tuple[str, bool]]:

@@ -18,6 +18,12 @@ reward of its own."""
 PromptStyle = Literal["tools", "react", "call"]
 """How an agent spells a call: `tools` natively, `react` as Thought/Action text, `call` as `func(args)` text."""
 UserKind = Literal["base", "optimised"]
+SentReasoning = Literal["dropped", "field", "words"]
+"""What a model behind an endpoint sees of its reasoning in earlier turns (AF 3.4, interleaved thinking): nothing, the
+field `reasoning_content` of its messages, or a `<think>` block before its words."""
+Think = Literal["model", "on", "off"]
+"""Whether a model behind an endpoint thinks before it writes: as it does by itself, or as `enable_thinking` of its chat
+template says (`chat_template_kwargs`; ES Tables 3, 9)."""
 UserFinding = Literal["none", "fault", "unknown"]
 UserRule = Literal[1, 2, 3]
 Ending = Literal[
@@ -43,7 +49,8 @@ class ToolCall(Frozen):
 
 
 class Message(Frozen):
-    """One message of a conversation. `reasoning` is kept apart from `content` and is never sent back.
+    """One message of a conversation. `reasoning` is kept apart from `content`; it is sent as
+    `reasoning_content`, so who does not want it sent takes it out.
 
     With a text style (`react`, `call`) `content` is all the agent wrote, calls included, and `tool_calls` what was
     read out of it."""

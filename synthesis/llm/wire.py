@@ -40,7 +40,7 @@ def encode_body(body: dict[str, Any]) -> bytes:
 
 
 def request_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
-    """The messages as a request holds them. Reasoning stays here."""
+    """Return the messages as a request holds them; reasoning as `reasoning_content`, if a message has any."""
     return [_request_message(message) for message in messages]
 
 
@@ -48,6 +48,8 @@ def _request_message(message: Message) -> dict[str, Any]:
     sent: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "tool":
         return sent | {"tool_call_id": message.tool_call_id}
+    if message.role == "assistant" and message.reasoning:
+        sent["reasoning_content"] = message.reasoning
     if message.role == "assistant" and message.tool_calls:
         # A server renders these into its template: a name or arguments it cannot read would cost the next turn too.
         sent["tool_calls"] = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from synthesis.contracts import Message, PromptStyle, Turn
+from synthesis.contracts import Message, PromptStyle, SentReasoning, Think, Turn
 from synthesis.llm import ChatModel
 from synthesis.llm.chat import last_heard
 from synthesis.rollout.policy import Conversation
@@ -17,13 +17,25 @@ _STOPS: dict[PromptStyle, dict[str, Any]] = {"react": {"stop": ["\nObservation"]
 class ChatPolicy:
     """A chat model that acts, in the conversation's prompt style. `parameters` go to the endpoint with each turn.
 
-    With `brief_tools` descriptions of tools say nothing twice.
+    With `brief_tools` descriptions of tools say nothing twice. `sent_reasoning` and `think`: how it reasons (AF 3.4, ES
+    Tables 3 and 9).
     """
 
-    def __init__(self, model: ChatModel, *, brief_tools: bool = False, **parameters: Any) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        *,
+        brief_tools: bool = False,
+        sent_reasoning: SentReasoning = "dropped",
+        think: Think = "model",
+        **parameters: Any,
+    ) -> None:
         self.model = model
         self.brief_tools = brief_tools
+        self.sent_reasoning = sent_reasoning
         self.parameters = parameters
+        if think != "model":
+            self.parameters = {"chat_template_kwargs": {"enable_thinking": think == "on"}} | parameters
 
     @property
     def name(self) -> str:
@@ -39,6 +51,7 @@ class ChatPolicy:
         native = style == "tools"
         messages = observation.messages if native else tuple(map(_worded, observation.messages))
         parameters = _STOPS.get(style, {}) | self.parameters
+        messages = tuple(place_reasoning(message, self.sent_reasoning) for message in messages)
         tools = observation.tools if native else ()
         tools = brief_tools(tools) if self.brief_tools else tools
         reply = await self.model.complete(messages, tools, **parameters)
@@ -47,6 +60,14 @@ class ChatPolicy:
             usage=reply.usage,
             finish_reason=reply.finish_reason,
         )
+
+
+def place_reasoning(message: Message, sent: SentReasoning) -> Message:
+    """Return a message of an earlier turn with its reasoning where the model is to see it."""
+    if not message.reasoning or sent == "field":
+        return message
+    words = f"<think>\n{message.reasoning}\n</think>\n\n{message.content}" if sent == "words" else message.content
+    return message.model_copy(update={"content": words, "reasoning": ""})
 
 
 def _worded(message: Message) -> Message:

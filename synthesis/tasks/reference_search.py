@@ -20,7 +20,7 @@ from synthesis.contracts import (
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
-from synthesis.rollout import ChatPolicy, Plan, run_attempts
+from synthesis.rollout import Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.minimal_reference import score_reference, without_idle_acts
@@ -28,7 +28,7 @@ from synthesis.tasks.solver_runs import kept_runs
 from synthesis.tasks.submitted_values import describe_disagreements
 from synthesis.tasks.task_context import World, world_of
 from synthesis.tasks.task_frame import framed, unframed
-from synthesis.tasks.teacher import rollout_task
+from synthesis.tasks.teacher import rollout_task, teacher_policy
 from synthesis.verifiers.call_sequences import Subject
 
 AT_ONCE = 4
@@ -77,7 +77,7 @@ async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int])
     plans = [
         Plan(
             given,
-            ChatPolicy(kit.asker.chat(kit.site("teacher", "solve", sample)), brief_tools=True),
+            teacher_policy(kit, "solve", sample),
             ordinal=sample,
         )
         for sample in samples

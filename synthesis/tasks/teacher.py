@@ -32,6 +32,12 @@ def rollout_task(kit: Kit, world: World, task: TaskDraft) -> RolloutTask:
     )
 
 
+def teacher_policy(kit: Kit, stage: str, sample: int) -> ChatPolicy:
+    """Return the teacher as it acts in a stage of the batch."""
+    model = kit.asker.chat(kit.site("teacher", stage, sample))
+    return ChatPolicy(model, brief_tools=True, sent_reasoning=kit.settings.sent_reasoning)
+
+
 async def teach(
     kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft, conversational: bool, ordinal: int
 ) -> Attempt:
@@ -48,7 +54,7 @@ async def teach(
 async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: bool, ordinal: int) -> Attempt:
     """The teacher's attempt in a world that is constructed. Raises as `teach`."""
     given = rollout_task(kit, world, task)
-    teacher = ChatPolicy(kit.asker.chat(kit.site("teacher", "rollout", ordinal)), brief_tools=True)
+    teacher = teacher_policy(kit, "rollout", ordinal)
     user = None
     if conversational:
         user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)

@@ -56,6 +56,8 @@ CASES: dict[str, tuple[Callable[[int], Numbers], int, int]] = {
     "flat_groups": (lambda step: {"flat_groups": 1.0 if 40 <= step < 50 else 0.3}, 43, 52),
     "kl": (lambda step: {"kl": 0.5 if 40 <= step < 50 else 0.01}, 41, 53),
     "sampling_gap": (lambda step: {"sampling_gap": 0.3 if 40 <= step < 50 else 0.02}, 41, 53),
+    # Above the lowest ten by 0.1 from the third high step on; by 0.05 no more with the ninth low one.
+    "user_faults": (lambda step: {"user_fault": 0.5 if 40 <= step < 50 else 0.1}, 42, 58),
     "lost_attempts": (lambda step: {"outcome__infra_error": 0.2} if 40 <= step < 50 else {}, 41, 54),
 }
 

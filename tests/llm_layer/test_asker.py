@@ -45,13 +45,14 @@ def test_the_key_is_what_the_reply_may_depend_on() -> None:
     assert same.key("far/m") == base.key("far/m")
 
 
-def test_reasoning_of_earlier_turns_is_no_part_of_a_call() -> None:
+def test_reasoning_of_earlier_turns_is_part_of_a_call_if_it_is_sent() -> None:
     def turn(reasoning: str) -> Message:
         return Message(role="assistant", reasoning=reasoning, tool_calls=(ToolCall(id="1", name="f"),))
 
-    one, two = (stage_call().model_copy(update={"messages": (turn(text),)}) for text in ("hm", "oh"))
-    assert one.key("m") == two.key("m")
-    assert "hm" not in str(one.body())
+    one, two, none = (stage_call().model_copy(update={"messages": (turn(text),)}) for text in ("hm", "oh", ""))
+    assert len({call.key("m") for call in (one, two, none)}) == 3
+    assert one.body()["messages"][0]["reasoning_content"] == "hm"
+    assert "reasoning_content" not in none.body()["messages"][0]
 
 
 def test_parameters_that_are_no_json_are_refused() -> None:

@@ -20,7 +20,7 @@ from synthesis.llm.embedding import EndpointVectors
 from synthesis.llm.store import FileStore, MemoryStore
 from synthesis.llm.wire import encode_body
 from tests.fixtures.llm import DROP, Scripted, hang, html, llm_server, message, raw, refuse, say
-from tests.llm_layer.support import site, stage_call
+from tests.llm_layer.support import stage_call
 
 KEY = "sk-secret-0123456789"
 
@@ -220,18 +220,6 @@ def test_a_vectoriser_of_themes_cuts_and_scales() -> None:
         rows = EndpointVectors(endpoint(server.url), "e")(["", "x" * 50_000])
     assert [len(text) for text in server.requests[0]["input"]] == [1, 6_000]
     assert [round(float((row * row).sum()), 3) for row in rows] == [1.0, 1.0]
-
-
-def test_a_conversation_of_a_site_goes_over_the_wire_without_reasoning() -> None:
-    async def run(url: str) -> None:
-        async with open_models({"judge": (endpoint(url), "m")}) as models:
-            chat = Asker(models, MemoryStore()).chat(site(role="judge"))
-            earlier = Message(role="assistant", content="Hi.", reasoning="secret thoughts")
-            await chat.complete([earlier, Message(role="user", content="Well?")], temperature=0)
-
-    with llm_server([say("Well.")]) as server:
-        asyncio.run(run(server.url))
-    assert "secret thoughts" not in str(server.requests)
 
 
 def test_a_body_holds_any_value_that_python_spells_as_json() -> None:

@@ -12,13 +12,14 @@ from synthesis.llm.reply_reader import read_json
 from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
 from synthesis.prompts import HERE, prompt, with_form
+from synthesis.rollout.user_judge import UserFaultsReply
 from synthesis.scenarios.states import StateReply
 from synthesis.skeleton.coverage import CoverageReply
 from synthesis.skeleton.plan_reply import OperationsReply, StatePlanReply
 from synthesis.tasks.checklist import ChecklistReply
 from synthesis.tasks.instruction import InstructionReply
 from synthesis.tasks.repair_form import read_repair
-from synthesis.tasks.trajectory_filters import InventedVerdict, PossibleVerdict
+from synthesis.tasks.trajectory_filters import PossibleVerdict
 from synthesis.taxonomy.group_judge import GroupReply
 from synthesis.taxonomy.place_judge import PlaceReply
 from synthesis.themes.pair_judge import SameThemeVerdict
@@ -27,7 +28,7 @@ from synthesis.themes.theme_lists import LikeThemesReply
 
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
-    *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, InventedVerdict, ReviewReply, PlaceReply),
+    *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, UserFaultsReply, ReviewReply, PlaceReply),
     *(GroupReply, SameThemeVerdict, LikeThemesReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")

@@ -12,7 +12,7 @@ from django.utils import timezone
 from tests.fixtures import pages_seed, picture_seed
 from tests.fixtures.markup import flat
 from training.examples.records import SOURCE
-from webapp.accounts.models import AuditEntry
+from webapp.accounts.models import AuditEntry, User
 from webapp.environments.models import Environment
 from webapp.pages.recount import recount_tasks
 from webapp.pages.statistics import attempt_scope, call_pictures
@@ -20,6 +20,7 @@ from webapp.pages.statistics.attempt_pictures import count_failures, draw_attemp
 from webapp.pages.statistics.attempt_scope import AttemptScope
 from webapp.pages.statistics.call_pictures import count_check_use, count_tool_use
 from webapp.pages.statistics.review_pictures import draw_reviews
+from webapp.review.models import ReviewDecision
 from webapp.scenarios.models import Audit, Task
 from webapp.trajectories.export.spec import selection_of
 from webapp.trajectories.models import Trajectory
@@ -74,6 +75,31 @@ def test_each_picture_counts_what_is_known_and_leads_to_those_rows(tasks: dict[s
     html = flat(page.get(PAGES[0]))
     assert "a goal was not reached" in html
     assert "2 of 3" in html
+
+
+def test_faults_of_users_are_counted_by_policy_and_user_beside_what_people_say(
+    tasks: dict[str, Task], page: Client
+) -> None:
+    assert draw_attempts(AttemptScope()).users is None
+    rows = list(Trajectory.objects.filter(policy="qwen").order_by("pk"))
+    said = [("fault", "base (gpt)"), ("fault", "base (gpt)"), ("none", "base (gpt)"), ("unknown", "optimised (gpt)")]
+    for row, (finding, user) in zip(rows, said, strict=True):
+        Trajectory.objects.filter(pk=row.pk).update(user_fault=finding, provenance={"user": user})
+    person = User.objects.get(username="the-annotator")
+    for row, reasons in zip(rows, (["luck", "user_simulation"], [], ["user_simulation"]), strict=False):
+        ReviewDecision.objects.create(trajectory=row, user=person, verdict="right", reasons=reasons, seen="x")
+    ReviewDecision.objects.create(trajectory=rows[1], judge="a judge", verdict="right", reasons=["user_simulation"])
+    users = draw_attempts(AttemptScope()).users
+    assert users is not None
+    counts = {
+        row.user: (row.judged, row.faults, row.unknown, row.decided, row.agreed, row.missed) for row in users.rows
+    }
+    assert counts == {"base (gpt)": (3, 2, 0, 2, 1, 1), "optimised (gpt)": (1, 0, 1, 0, 0, 0)}
+    assert [(row.share, row.precision) for row in users.rows] == [(2 / 3, 0.5), (None, None)]
+    assert (users.total.judged, users.total.share) == (4, 2 / 3)
+    assert count_rows(page, users.rows[0].url) == 2
+    assert "66.7 %" in flat(page.get(PAGES[0]))
+    assert page.get("/api/v1/ecosystem/attempts").json()["users"][0]["agreed"] == 1
 
 
 def test_counts_of_tasks_follow_their_attempts_and_are_counted_anew(tasks: dict[str, Task]) -> None:

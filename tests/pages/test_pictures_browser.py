@@ -7,6 +7,7 @@ from playwright.sync_api import Browser
 
 from tests.browser.checks import faults_in_all_looks
 from tests.fixtures import pages_seed, picture_seed
+from webapp.trajectories.models import Trajectory
 
 pytestmark = [pytest.mark.browser, pytest.mark.django_db(transaction=True)]
 LAST_REGION = """() => [...document.querySelectorAll('[role=region][tabindex="0"]')].every((one) => {
@@ -17,6 +18,8 @@ LAST_REGION = """() => [...document.querySelectorAll('[role=region][tabindex="0"
 
 def test_pictures_are_read_in_all_looks_and_lead_to_their_rows(live_site: str, chromium: Browser) -> None:
     picture_seed.seed()
+    Trajectory.objects.filter(policy="qwen").update(user_fault="fault", provenance={"user": "base (gpt)"})
+    Trajectory.objects.filter(policy="llama").update(user_fault="unknown")
     pages_seed.person("annotator")
     context = chromium.new_context(base_url=live_site, reduced_motion="reduce")
     page = context.new_page()

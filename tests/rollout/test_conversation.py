@@ -2,16 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
+from typing import Any
+
 import pytest
 
-from synthesis.contracts import Message
-from synthesis.errors import InputError
+from synthesis.contracts import Attempt, Message
+from synthesis.errors import InputError, LLMError
+from synthesis.llm.client import connect
 from synthesis.prompts import prompt
-from synthesis.rollout import STOP, AttemptSetting, Plan, ReferencePolicy
+from synthesis.rollout import STOP, AttemptSetting, ChatPolicy, Plan, ReferencePolicy, SimulatedUser, run_attempts
 from synthesis.rollout.user import split_stop, unusable
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import Request, Script, Scripted, call, calls, llm_server, refuse, say
-from tests.rollout.support import ANSWERED, DOCUMENTATION, INSTRUCTION, REFERENCE, chat_attempts, of_model, task, texts
+from tests.rollout.support import (
+    ANSWERED,
+    DOCUMENTATION,
+    INSTRUCTION,
+    REFERENCE,
+    chat_attempts,
+    endpoint,
+    of_model,
+    task,
+    texts,
+)
 
 TALK = AttemptSetting(conversational=True)
 OPENS = say("Hi, I would like a box opened.")
@@ -183,3 +197,42 @@ def test_the_optimised_user_has_every_rule_of_the_paper() -> None:
 def test_a_conversation_without_a_user_is_refused_at_once() -> None:
     with pytest.raises(InputError, match="simulated user"):
         Plan(task(), ReferencePolicy(REFERENCE), TALK)
+
+
+class Judge:
+    """A judge that cannot be asked."""
+
+    name = "judge"
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    async def complete(self, *messages: Any, **parameters: Any) -> Any:
+        raise self.error
+
+
+@pytest.mark.parametrize(
+    ("error", "note"),
+    [
+        (LLMError("unreachable", "Nobody is there."), "could not be asked: Nobody"),
+        (TimeoutError(), "said nothing for 3600 seconds"),
+    ],
+)
+def test_a_judge_of_the_user_that_is_away_costs_no_reward(sandbox: Sandbox, error: Exception, note: str) -> None:
+    setting = TALK.model_copy(update={"judges_user": True})
+    with pytest.raises(InputError, match="no model plays the judge"):
+        Plan(task(), ReferencePolicy(REFERENCE), setting, SimulatedUser(Judge(error), INSTRUCTION))
+
+    async def run(url: str) -> Attempt:
+        async with connect(endpoint(url)) as connection:
+            user = SimulatedUser(connection.chat("user"), INSTRUCTION)
+            policy = ChatPolicy(connection.chat("agent"))
+            plan = Plan(task(), policy, setting, user, judge=Judge(error))
+            (made,) = [one async for one in run_attempts(sandbox, [plan])]
+            return made
+
+    with llm_server(both([call("open_box", box_id="B-1"), say("It is open.")], [OPENS, say(STOP)])) as server:
+        made = asyncio.run(run(server.url))
+    assert (made.outcome, made.user_fault) == ("solved", "unknown")
+    assert made.user_verdict is not None
+    assert note in made.user_verdict.note

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from synthesis.contracts import Message, Turn
+import pytest
+
+from synthesis.contracts import Message, SentReasoning, Turn
 from synthesis.rollout import AttemptSetting, Conversation, PolicyError, ReferencePolicy
 from synthesis.runtime import Sandbox
 from tests.fixtures.llm import call, calls, llm_server, message, say
@@ -221,17 +223,30 @@ def test_an_attempt_that_holds_too_much_is_stopped_and_judged(sandbox: Sandbox) 
     assert len(str(made.steps[1].result)) < 100_000, "a huge result is kept cut"
 
 
-def test_reasoning_is_kept_apart_and_not_sent_back(sandbox: Sandbox) -> None:
+@pytest.mark.parametrize(
+    ("sent", "content", "field"),
+    [
+        ("dropped", "I look.", None),
+        ("field", "I look.", "Ada's is B-1."),
+        ("words", "<think>\nAda's is B-1.\n</think>\n\nI look.", None),
+    ],
+)
+def test_reasoning_is_kept_apart_and_sent_back_where_it_is_wanted(
+    sandbox: Sandbox, sent: SentReasoning, content: str, field: str | None
+) -> None:
+    """AF 3.4, interleaved thinking."""
     script = [
-        calls(("open_box", {"box_id": "B-1"}), reasoning_content="Ada's is B-1."),
+        calls(("open_box", {"box_id": "B-1"}), content="I look.", reasoning_content="Ada's is B-1."),
         message("<think>All done,\nI believe.</think>\n\nOpen."),
     ]
     with llm_server(script) as server:
-        (made,) = chat_attempts(sandbox, server.url)
+        (made,) = chat_attempts(sandbox, server.url, parameters={"sent_reasoning": sent, "think": "off"})
     assert made.steps[1].reasoning == "Ada's is B-1."
     assert made.steps[2].reasoning == "All done,\nI believe."
     assert made.answer == "Open."
-    assert "Ada's is" not in str(server.requests[1])
+    (earlier,) = [one for one in server.requests[1]["messages"] if one["role"] == "assistant"]
+    assert (earlier["content"], earlier.get("reasoning_content")) == (content, field)
+    assert server.requests[1]["chat_template_kwargs"] == {"enable_thinking": False}
 
 
 def test_the_answer_reaches_the_checks(sandbox: Sandbox) -> None:

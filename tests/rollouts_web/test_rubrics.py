@@ -12,6 +12,7 @@ import pytest
 from django.test import Client
 
 from synthesis.errors import InputError
+from synthesis.rollout import STOP
 from synthesis.runtime import default_sandbox
 from tests.fixtures.llm import DROP, Request, Scripted, call, llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
@@ -151,3 +152,39 @@ def test_a_rubric_over_a_form_alone_asks_nobody() -> None:
     assert (row.outcome, row.reward, row.passed, row.total) == ("failed", 0.0, 1, 2), "it submits some box"
     assert row.scores.get().judge == ""
     assert TaskRevision.objects.get().criteria == list(criteria)
+
+
+def test_a_judge_of_the_user_stands_beside_the_reward_on_page_and_in_the_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The user invents; what the agent earned is kept, and lists and statistics know the fault."""
+    mistake = {"rule": 2, "line": 1, "quote": "<b>a pony</b>", "intent": "", "reason": "Nobody speaks of one."}
+
+    def reply(request: Request) -> Scripted:
+        if request["model"] == "judge-1":
+            return say(json.dumps({"mistakes": [mistake], "erred": True}))
+        if request["model"] == "user-1":
+            return say(STOP if len(request["messages"]) > 2 else "Open Ada's box, and give me <b>a pony</b>.")
+        made = any(message["role"] == "tool" for message in request["messages"])
+        return say("It is open.") if made else call("open_box", box_id="B-1")
+
+    with llm_server(reply) as server:
+        endpoint = endpoint_at(server.url, models=("scripted-1", "judge-1", "user-1"))
+        task = make_task()
+        asked = {"model": f"{endpoint.pk}/scripted-1", "user_model": f"{endpoint.pk}/user-1", "attempts": 1}
+        spec = Spec(**asked, conversational=True, judges_user=True)
+        with pytest.raises(InputError, match="no model plays the judge"):
+            start_rollout(person(name="bo"), task, spec)
+        set_roles(None, {"judge": f"{endpoint.pk}/judge-1"})
+        job = run(start_rollout(person(), task, spec))
+    assert job.state == JobState.SUCCEEDED, job.error
+    row = Trajectory.objects.get()
+    assert (row.outcome, row.reward, row.user_fault, row.user_error) == ("solved", 1.0, "fault", False)
+    assert row.provenance["user_verdict"]["mistakes"] == [mistake]
+    assert row.provenance["judge_usage"]["requests"] == 1
+    assert "judge/user_faults" in row.provenance["prompts"]
+    client = Client()
+    client.force_login(job.created_by)
+    page = html.unescape(client.get(f"/trajectories/{row.pk}/").content.decode())
+    assert "Line 1: “<b>a pony</b>”" in page
+    assert "<b>a pony</b>" not in client.get(f"/trajectories/{row.pk}/").content.decode()
+    assert len(client.get("/trajectories/?user_fault=fault").context["page"].rows) == 1
+    assert len(client.get("/trajectories/?user_fault=none").context["page"].rows) == 0

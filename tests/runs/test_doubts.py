@@ -235,10 +235,10 @@ def test_a_fault_of_the_user_masks_only_what_the_jobs_judge_said(task: Task, job
     assert "told `none` of its simulated user; by the job's judge it is `fault`" in doubt(
         {**line, "reward": 1.0, "masked": "", **faultless}
     )
-    assert "The step left it out for a fault of its user" in doubt({**line, **faultless})
+    assert "The step left it out for a fault of its simulated user" in doubt({**line, **faultless})
     job.config = {**job.config, "masking": {"meu": False}}
     job.save()
-    assert "The step left it out for a fault of its user" in doubt(line)
+    assert "The step left it out for a fault of its simulated user" in doubt(line)
 
 
 def test_opening_one_that_differs_has_the_whole_file_executed_again(

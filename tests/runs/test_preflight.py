@@ -153,12 +153,18 @@ def conversations() -> list[Any]:
 def test_conversations_want_somebody_who_plays_the_user() -> None:
     row = frozen(conversations())
     talking = {"mixture": {"settings": {"task": 1.0, "conversation": 1.0}}}
-    assert problems(preflight(asks(row, changes=talking))) == {"user_model": "missing"}
+    nobody = {"user_model": "missing", "judge_model": "missing"}
+    assert problems(preflight(asks(row, changes=talking))) == nobody
     assert problems(preflight(asks(row))) == {}, "the demo's preset leaves conversations out"
     endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])
-    assert preflight(asks(row, changes=talking, user_model=f"{endpoint.pk}/m")).ok
+    unmasked = talking | {"masking": {"meu": False}}
+    assert preflight(asks(row, changes=unmasked, user_model=f"{endpoint.pk}/m")).ok
     RoleModel.objects.create(role="user", endpoint=endpoint, model="m")
-    assert preflight(asks(row, changes=talking)).ok
+    assert preflight(asks(row, changes=unmasked)).ok
+    for changes in (talking | {"masking": {"meu": True}}, unmasked | {"attempts": {"judges_user": True}}):
+        found = preflight(asks(row, changes=changes))
+        assert problems(found) == {"judge_model": "missing"}, "or no fault of a user would ever be found"
+        assert preflight(asks(row, changes=changes, judge_model=f"{endpoint.pk}/m")).ok
 
 
 def test_an_evaluation_of_conversations_wants_somebody_who_plays_the_user() -> None:

@@ -106,6 +106,8 @@ PUBLISHED = {
         "repeats": 3,
         "thinking": "stripped",
     },
+    "autoforge-evaluation": {"type": "evaluation", "thinking": "kept", "sent_reasoning": "field"}
+    | {"attempts.user": "base"},
     "agent-world-evaluation": {"type": "evaluation", "decoding.temperature": 1, "decoding.top_p": 1, "repeats": 8},
     "agentgym-sweep": {"type": "evaluation", "repeats": 64},
     "demo-evaluation": {},

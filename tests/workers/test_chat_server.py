@@ -14,12 +14,13 @@ pytest.importorskip("trl")
 from http.server import ThreadingHTTPServer
 
 import httpx
+from trl.chat_template_utils import qwen3_training_chat_template
 
 from synthesis.contracts import Message, ToolCall
 from synthesis.llm import Endpoint
 from synthesis.llm.client import connect
 from tests.training.small import saved, written
-from training import chat_server
+from training import chat_server, templates
 from training.chat_server import ChatModel, RefusedChat, handler_of
 from training.policy import Generation
 
@@ -98,6 +99,36 @@ def test_what_is_not_honoured_is_refused(model: ChatModel, more: dict[str, Any],
     with pytest.raises(RefusedChat, match=words) as refused:
         model.complete(ASKED | more)
     assert refused.value.param == param
+
+
+def test_variables_of_the_template_switch_thinking_and_earlier_reasoning_is_seen(
+    model: ChatModel, drawn: list[tuple[int, float]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """ES Tables 3, 9, and AF 3.4: by Qwen3's template as TRL trains it."""
+    seen: list[str] = []
+
+    def render(*given: Any, **named: Any) -> str:
+        seen.append(templates.render(*given, **named))
+        return seen[-1]
+
+    monkeypatch.setattr(chat_server, "render", render)
+    monkeypatch.setattr(model.tokenizer, "chat_template", qwen3_training_chat_template)
+    monkeypatch.setattr(model, "window", 10_000)
+    messages = [dict(one) for one in ASKED["messages"]]
+    messages[2]["reasoning_content"] = "Week 3?"
+    for thinking in (True, False):
+        model.complete(ASKED | {"messages": messages, "chat_template_kwargs": {"enable_thinking": thinking}})
+    on, off = seen
+    assert off == f"{on}<think>\n\n</think>\n\n"
+    assert "<think>\nWeek 3?\n</think>" in on
+    for given, words in (
+        ({"enable_thought": True}, "reads no 'enable_thought' .known: enable_thinking"),
+        ({"chat_template": "x"}, "reads no 'chat_template'"),
+        ({"tools": []}, "reads no 'tools'"),
+        ({"enable_thinking": []}, "no plain value"),
+    ):
+        with pytest.raises(RefusedChat, match=words):
+            model.complete(ASKED | {"chat_template_kwargs": given})
 
 
 async def _chat(url: str, key: str) -> Any:

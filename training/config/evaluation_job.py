@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from synthesis.contracts import Frozen
+from synthesis.contracts import Frozen, SentReasoning, Think
 from training.config.sampling import Attempts, Decoding
 from training.config.units import Seed, Share, Thinking, Turns
 
@@ -47,7 +47,17 @@ class EvaluationJob(Frozen):
     thinking: Thinking = Field(
         default="kept",
         description="Whether a turn of a checkpoint here sees the reasoning of earlier ones; behind an endpoint its "
-        "server decides.",
+        "server decides, and `sent_reasoning`.",
+    )
+    sent_reasoning: SentReasoning = Field(
+        default="dropped",
+        description="What a model behind an endpoint is sent of its reasoning in earlier turns: `dropped`: nothing, "
+        "`field`: `reasoning_content` of its messages, `words`: a <think> block before its words (AF 3.4).",
+    )
+    think: Think = Field(
+        default="model",
+        description="`on`, `off`: a model behind an endpoint is asked with `enable_thinking` in "
+        "`chat_template_kwargs`, so that both compare (ES Tables 3, 9).",
     )
     attempts: Attempts = Attempts()
     precision: Literal["auto", "bf16", "fp32"] = Field(

@@ -8,7 +8,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from synthesis.contracts import Attempt
+from synthesis.contracts import Attempt, SentReasoning, Think
 from synthesis.llm import AskedModel, connected
 from synthesis.rollout import ChatPolicy, Plan, run_attempts
 from synthesis.runtime import Sandbox
@@ -19,11 +19,13 @@ from training.policy import Trace
 
 @dataclass(frozen=True)
 class AskedModels:
-    """Who acts, plays the user and judges, all behind addresses."""
+    """Who acts, plays the user and judges, all behind addresses. `sent_reasoning`, `think`: how the policy reasons."""
 
     policy: AskedModel
     user: AskedModel | None = None
     judge: AskedModel | None = None
+    sent_reasoning: SentReasoning = "dropped"
+    think: Think = "model"
 
 
 def attempt_all(
@@ -60,7 +62,12 @@ async def _attempt(
     async with connected(asked.policy) as model, connected(asked.user) as player, connected(asked.judge) as judge:
         assert model is not None
         policy = ChatPolicy(
-            model, temperature=decoding.temperature, top_p=decoding.top_p, max_tokens=decoding.turn_tokens
+            model,
+            sent_reasoning=asked.sent_reasoning,
+            think=asked.think,
+            temperature=decoding.temperature,
+            top_p=decoding.top_p,
+            max_tokens=decoding.turn_tokens,
         )
 
         def plan(place: int, one: Try) -> Plan:

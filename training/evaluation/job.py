@@ -19,7 +19,7 @@ from training.job import WallTime
 from training.metrics import Writer
 from training.rewards import scored
 from training.step import TooManyLost
-from training.step_record import Judged, program_error_words, values_of, write_rollouts
+from training.step_record import Judged, program_error_words, unknown_users_words, values_of, write_rollouts
 from training.trainer_callbacks import Ended
 
 MASKING = Masking(meu=True, meu_scope="all")
@@ -148,6 +148,8 @@ def _write(job: Evaluation, report: PlannedReport, judged: Sequence[Judged], sec
     if ended:
         words = f"Programs ended {ended} of {len(judged)} attempts, which count as 0: {program_error_words(judged)}"
         job.writer.event(report.number, "warn", words, program_errors=ended)
+    if words := unknown_users_words(judged):
+        job.writer.event(report.number, "warn", words)
     path = f"rollouts/step-{report.number:06d}.jsonl.gz"
     write_rollouts(job.folder / path, judged, [None] * len(judged), 0, report.horizon)
     job.writer.artefact(report.number, "rollouts", path, attempts=len(judged), policy_step=0)

@@ -53,7 +53,11 @@ def _attempting(
     user, judge = asked_model("user", job.user, key), asked_model("judge", job.judge, key)
     policy = asked_model("policy", job.policy, key)
     if policy is not None:
-        return of_endpoint(default_sandbox(), AskedModels(policy, user, judge), cfg, stopped)
+        return of_endpoint(
+            default_sandbox(), AskedModels(policy, user, judge, cfg.sent_reasoning, cfg.think), cfg, stopped
+        )
+    if cfg.think != "model":
+        raise InputError("think: a checkpoint's own template decides; serve the model, and evaluate it at its endpoint")
     if not job.model:
         raise InputError("model: the job names neither a model nor an address of one")
     import torch

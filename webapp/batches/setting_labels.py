@@ -63,6 +63,7 @@ COUNTS = (
     ),
     SettingLabel("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
     SettingLabel("conversational", "Conversations too", "teachers also talk with a simulated user", "published"),
+    SettingLabel("sent_reasoning", "Earlier reasoning", "what teachers see of their own in earlier turns", "ours"),
     SettingLabel(
         "withheld_runs", "Withheld variants", "runs at each solved task without a tool it needs; 0: none", "ours"
     ),

@@ -41,6 +41,8 @@ LABELS: dict[str, str] = {
     "attempts.deadline_s": "Deadline of an attempt",
     "attempts.unusable": "Unusable turns in a row",
     "attempts.answer_mends": "Answers to be mended",
+    "sent_reasoning": "Earlier reasoning",
+    "think": "Thinking on or off",
     "attempts.user": "Simulated user",
     "attempts.judges_user": "Judge simulated users",
     "advantage.kind": "Advantage",
@@ -153,7 +155,7 @@ GROUPS: dict[str, tuple[tuple[str, tuple[str, ...]], ...]] = {
     ),
     "evaluation": (
         ("Which tasks, how often", ("side", "tasks", "repeats", "horizons")),
-        ("Decoding and attempts", ("decoding", "attempts", "thinking")),
+        ("Decoding and attempts", ("decoding", "attempts", "thinking", "sent_reasoning", "think")),
         ("Reports, limits and seed", ("report_every", "precision", "limits", "seed")),
     ),
 }
@@ -177,7 +179,7 @@ BASICS_OF_JOB: dict[str, str] = {
     "after": "After",
     "engine": "Engine",
     "user_model": "Who plays the user",
-    "judge_model": "Who judges answers",
+    "judge_model": "Who judges answers and users",
     "calls_allowed": "Requests to LLMs",
     "metadata": "Metadata",
 }

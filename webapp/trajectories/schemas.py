@@ -54,6 +54,9 @@ class TrajectorySelectionQuery(Schema):
         Literal["", "goal", "guard", "outside", "check", "criterion", "error", "none"],
         Field(description="The main reason that the newest score gives for failing; `none`: it failed without one."),
     ] = ""
+    user_fault: Annotated[
+        Literal["", "fault", "none", "unknown"], Field(description="What a judge found about the simulated user.")
+    ] = ""
     made_by: Annotated[ShortText, Field(description="The whole name of the policy.")] = ""
     since: Annotated[date | None, Field(description="Made on this day or later, in UTC.")] = None
     judged: Annotated[bool, Field(description="Only attempts that count in a pass rate.")] = False
@@ -75,6 +78,7 @@ class TrajectorySelectionQuery(Schema):
             day=self.day.isoformat() if self.day is not None else "",
             leave_out=self.leave_out,
             failure=self.failure,
+            user_fault=self.user_fault,
             made_by=self.made_by,
             since=self.since.isoformat() if self.since is not None else "",
             judged=self.judged,

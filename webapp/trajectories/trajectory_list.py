@@ -85,6 +85,8 @@ COLUMNS = (
     "created_at",
 )
 CHUNK = 50
+USER_FINDINGS = [("fault", "erred"), ("none", "made no mistake"), ("unknown", "not known")]
+"""What a judge can find about the simulated user of an attempt."""
 PICTURED = ("made_by", "since", "judged", "from_id")
 """Filters that the pictures of the statistics set."""
 
@@ -114,6 +116,8 @@ class Filters:
     """A source of environments: attempts in them are left out, and those in none."""
     failure: str = ""
     """A kind of `FAILURES`; "none": it failed, and nothing says why."""
+    user_fault: str = ""
+    """What a judge found about the simulated user."""
     made_by: str = ""
     """The policy's whole name."""
     since: str = ""
@@ -126,7 +130,7 @@ class Filters:
     @property
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
-        linked = (self.rejected, self.failure, self.ids, self.day, self.leave_out, self.q)
+        linked = (self.rejected, self.failure, self.user_fault, self.ids, self.day, self.leave_out, self.q)
         pictured = tuple(getattr(self, name) for name in PICTURED)
         return any(chosen + linked + pictured) or self.low is not None or self.high is not None
 
@@ -164,6 +168,7 @@ def read_filters(query: QueryDict) -> Filters:
         day=day.isoformat() if (day := params.day("day")) is not None else "",
         leave_out=params.text("leave_out", 32),
         failure=params.choice("failure", (*FAILURES, "none")),
+        user_fault=params.choice("user_fault", dict(USER_FINDINGS)),
         made_by=params.text("made_by"),
         since=first.isoformat() if (first := params.day("since")) is not None else "",
         judged=params.flag("judged"),
@@ -179,6 +184,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "q": filter_bar.search("Words of the text", keyed="Search"),
         "outcome": filter_bar.select("Outcome", outcomes),
         "failure": filter_bar.select("Failed because", [*FAILURES.items(), ("none", "nothing says why")]),
+        "user_fault": filter_bar.select("Simulated user", USER_FINDINGS),
         "replay": filter_bar.select("Replay", ReplayState.values),
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
@@ -281,6 +287,8 @@ def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(failure="", outcome="failed")
     elif filters.failure:
         rows = rows.filter(failure=filters.failure)
+    if filters.user_fault:
+        rows = rows.filter(user_fault=filters.user_fault)
     if filters.made_by:
         rows = rows.filter(policy=filters.made_by)
     if filters.since:

@@ -199,4 +199,5 @@ class ChatIn(BodyIn):
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     seed: int | None = None
+    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=50)] | None = None
     stop: str | Annotated[list[str], Field(max_length=16)] | None = None

@@ -71,7 +71,7 @@ def find_omissions(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
     intent = " ".join(str(line["intent"]) for line in lines if "intent" in line)
     said = " ".join(str(line.get("words", "")) for line in lines)
     asked = any(line.get("who") == "assistant" and "?" in str(line.get("words")) for line in lines)
-    last = next((line for line in reversed(lines) if line.get("who") == "user"), {})
+    last: dict[str, Any] = next((line for line in reversed(lines) if line.get("who") == "user"), {})
     if not asked or STOP not in str(last.get("words")):
         return []
     return [

@@ -33,6 +33,7 @@ from webapp.endpoints import sampling_fields
 from webapp.endpoints.queries import choices, sampling_defaults
 from webapp.forms.rows import PlainInput, PlainSearch, offer, options
 from webapp.templatetags.show import plain
+from webapp.trajectories.rollouts.spec import SENT_REASONING
 
 FILTERED = 20
 MOST_TYPED = 20
@@ -346,6 +347,8 @@ def _field(setting: SettingLabel) -> forms.Field:
     told: dict[str, Any] = {"label": setting.label, "help_text": setting.hint, "required": False}
     if setting.name == "rule":
         return forms.ChoiceField(choices=RULES, **told)
+    if setting.name == "sent_reasoning":
+        return forms.ChoiceField(choices=SENT_REASONING, **told)
     if setting.name == "action_range":
         return forms.ChoiceField(choices=RANGES, **told)
     if isinstance(setting.default, bool):

@@ -17,6 +17,7 @@ from django.db.models.functions import Cast
 from webapp.environments.models import Environment
 from webapp.frequencies import rank_by_count
 from webapp.pages.statistics.attempt_scope import AttemptScope
+from webapp.pages.statistics.user_faults import UserFaultTable, count_user_faults
 from webapp.pages.statistics.verifier_counts import VerifierCount, count_verifiers
 from webapp.scenarios.queries import DIFFICULTIES
 from webapp.trajectories.failure_kinds import FAILURES
@@ -258,6 +259,7 @@ class AttemptPictures:
     difficulty: Difficulty | None
     verifiers: list[VerifierCount]
     sizes: AttemptSizes | None
+    users: UserFaultTable | None
 
 
 def draw_attempts(scope: AttemptScope) -> AttemptPictures:
@@ -268,5 +270,6 @@ def draw_attempts(scope: AttemptScope) -> AttemptPictures:
         group_tasks(scope),
         count_verifiers(scope),
         measure_attempts(scope),
+        count_user_faults(scope),
     )
     return AttemptPictures(*parts)

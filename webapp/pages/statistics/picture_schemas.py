@@ -58,6 +58,21 @@ class VerifierCountOut(Schema):
     solved: int
 
 
+class UserFaultOut(Schema):
+    """Judged conversations of a policy with a simulated user: in how many the judge found a fault of the user or gave
+    no usable verdict, how many of the faults people decided on, and in how many of these they saw one too; `missed`
+    are those without a fault in which people saw one."""
+
+    policy: str
+    user: str
+    judged: int
+    faults: int
+    unknown: int
+    decided: int
+    agreed: int
+    missed: int
+
+
 class AttemptPicturesOut(Schema):
     """`rates` are of the environments and policies with the most judged attempts, `failures` name each attempt once,
     `difficulty` counts tasks by the share of their judged attempts that solved them."""
@@ -67,6 +82,7 @@ class AttemptPicturesOut(Schema):
     difficulty: list[BarOut]
     verifiers: Annotated[list[VerifierCountOut], Field(description="Every kind; empty if there is no task.")]
     sizes: list[PolicySizesOut]
+    users: list[UserFaultOut]
 
 
 class ToolUseOut(Schema):
@@ -149,6 +165,7 @@ def attempt_pictures_out(pictures: AttemptPictures) -> AttemptPicturesOut:
         difficulty=[BarOut.from_orm(bar) for bar in ([difficulty.untried, *difficulty.bars] if difficulty else [])],
         verifiers=[VerifierCountOut.from_orm(row) for row in pictures.verifiers],
         sizes=[_sizes_out(row) for row in (pictures.sizes.rows if pictures.sizes else [])],
+        users=[UserFaultOut.from_orm(row) for row in (pictures.users.rows if pictures.users else [])],
     )
 
 

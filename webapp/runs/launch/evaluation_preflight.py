@@ -22,6 +22,7 @@ def look_at_evaluation(asked: ResolvedJob, config: EvaluationJob) -> None:
     _look_at_side(asked, config)
     _look_at_user(asked, config)
     _look_at_calls(asked, config)
+    _look_at_thinking(asked, config)
 
 
 def _look_at_side(asked: ResolvedJob, config: EvaluationJob) -> None:
@@ -58,6 +59,16 @@ def _look_at_user(asked: ResolvedJob, config: EvaluationJob) -> None:
             "the role user."
         )
         asked.refuse("user_model", "missing", message)
+
+
+def _look_at_thinking(asked: ResolvedJob, config: EvaluationJob) -> None:
+    """Refuse what only a model behind an endpoint can be asked."""
+    if config.think != "model" and not asked.new.model.startswith(ENDPOINT):
+        message = (
+            "Thinking is switched on and off for models behind an endpoint: serve this one (Models > Serve), and "
+            "evaluate it there, or leave changes.think at `model`."
+        )
+        asked.refuse("changes.think", "not_at_an_endpoint", message)
 
 
 def _look_at_calls(asked: ResolvedJob, config: EvaluationJob) -> None:

@@ -32,6 +32,7 @@ class Selection(Frozen):
     day: str = ""
     leave_out: str = ""
     failure: str = ""
+    user_fault: str = ""
     made_by: str = ""
     since: str = ""
     judged: bool = False

@@ -12,7 +12,15 @@ from webapp.forms.rows import options
 from webapp.query_params import LARGEST_ID
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
-from webapp.trajectories.rollouts.spec import MOST_ANSWER_MENDS, MOST_CALLS, MOST_STEPS, ForkOf, Spec
+from webapp.trajectories.rollouts.spec import (
+    MOST_ANSWER_MENDS,
+    MOST_CALLS,
+    MOST_STEPS,
+    SENT_REASONING,
+    THINK,
+    ForkOf,
+    Spec,
+)
 
 MODEL = "model:"
 STYLES = [("tools", "native tool calls"), ("react", "ReAct text"), ("call", "func(args) text")]
@@ -48,6 +56,8 @@ class RunForm(forms.Form):
     attempts = forms.IntegerField(min_value=1)
     prompt_style = forms.ChoiceField(choices=STYLES, required=False)
     temperature = forms.FloatField(min_value=0, max_value=2, required=False)
+    sent_reasoning = forms.ChoiceField(label="Earlier reasoning", choices=SENT_REASONING, required=False)
+    think = forms.ChoiceField(label="Thinking", choices=THINK, required=False)
     noise = forms.FloatField(label="Share of spoiled calls", min_value=0, max_value=1, required=False)
     calls = forms.IntegerField(label="Random calls", min_value=1, max_value=MOST_CALLS, required=False)
     conversational = forms.BooleanField(label="A simulated user talks with the agent", required=False)

@@ -155,7 +155,8 @@ def policy_of(prepared: PreparedRollout, ordinal: int, agent: Connection | None)
             parameters["temperature"] = spec.temperature
         if spec.seed is not None:
             parameters["seed"] = seed
-        return ChatPolicy(agent.chat(prepared.agent[1]), **parameters)
+        how: dict[str, Any] = {"sent_reasoning": spec.sent_reasoning, "think": spec.think}
+        return ChatPolicy(agent.chat(prepared.agent[1]), **how, **parameters)
     assert prepared.reference is not None
     if spec.policy == "noisy":
         return NoisyReferencePolicy(prepared.reference, prepared.task.program.tools, rate=spec.noise, seed=seed)

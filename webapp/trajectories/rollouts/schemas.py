@@ -9,7 +9,7 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import ConfigDict, Field, FiniteFloat
 
-from synthesis.contracts import PromptStyle, UserKind
+from synthesis.contracts import PromptStyle, SentReasoning, Think, UserKind
 from webapp.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.queries import summary_of
@@ -36,6 +36,12 @@ class RolloutIn(BodyIn):
     model: ModelChoice = ""
     prompt_style: PromptStyle = "tools"
     temperature: Annotated[FiniteFloat, Field(ge=0, le=2)] | None = None
+    sent_reasoning: Annotated[
+        SentReasoning, Field(description="What the model sees of its reasoning in earlier turns.")
+    ] = "dropped"
+    think: Annotated[
+        Think, Field(description="`on` and `off` are sent as `enable_thinking` in `chat_template_kwargs`.")
+    ] = "model"
     noise: Annotated[FiniteFloat, Field(ge=0, le=1, description="Of `noisy`: the share of spoiled calls.")] = 0.2
     calls: Annotated[int, Field(ge=1, le=MOST_CALLS, description="Of `random`: how many calls.")] = 10
     conversational: bool = False

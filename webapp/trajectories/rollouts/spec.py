@@ -6,9 +6,20 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from synthesis.contracts import Frozen, PromptStyle, UserKind
+from synthesis.contracts import Frozen, PromptStyle, SentReasoning, Think, UserKind
 
 PolicyKind = Literal["model", "reference", "noisy", "random"]
+SENT_REASONING: tuple[tuple[SentReasoning, str], ...] = (
+    ("dropped", "not sent back"),
+    ("field", "sent as reasoning_content"),
+    ("words", "sent in the words, in a <think> block"),
+)
+"""What a model sees of its reasoning in earlier turns, in words for forms."""
+THINK: tuple[tuple[Think, str], ...] = (
+    ("model", "as the model does"),
+    ("on", "thinking (enable_thinking)"),
+    ("off", "not thinking"),
+)
 MOST_STEPS = 200
 MOST_CALLS = 200
 MOST_ANSWER_MENDS = 20
@@ -33,6 +44,8 @@ class Spec(Frozen):
     model: Annotated[str, Field(max_length=300)] = ""
     prompt_style: PromptStyle = "tools"
     temperature: Annotated[float, Field(ge=0, le=2)] | None = None
+    sent_reasoning: SentReasoning = "dropped"
+    think: Think = "model"
     noise: Annotated[float, Field(ge=0, le=1)] = 0.2
     calls: Annotated[int, Field(ge=1, le=MOST_CALLS)] = 10
     conversational: bool = False

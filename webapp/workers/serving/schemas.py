@@ -69,7 +69,6 @@ class ServedChatIn(ChatIn):
     top_k: Annotated[int, Field(ge=-1, le=1_000_000)] | None = None
     min_p: Annotated[float, Field(ge=0, le=1)] | None = None
     repetition_penalty: Annotated[float, Field(gt=0, le=10)] | None = None
-    chat_template_kwargs: Annotated[dict[str, Any], Field(max_length=50)] | None = None
     stream: Literal[False] | None = None
 
 
