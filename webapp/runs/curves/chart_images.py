@@ -5,8 +5,10 @@ Matplotlib's figures and its Agg canvas alone are used: `pyplot` keeps figures i
 
 from __future__ import annotations
 
+import html
 import io
 import os
+import textwrap
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -16,7 +18,7 @@ from typing import Any
 from django.conf import settings
 
 from webapp.runs.curves.charts import Chart
-from webapp.taxonomy.treemap import drawn_label
+from webapp.taxonomy.treemap import HIDDEN
 
 MOST_CHARTS = 24
 COLUMNS = 2
@@ -50,8 +52,8 @@ def draw_png(charts: Sequence[Chart], drawing: Mapping[str, Any], heading: str, 
     width, height = ALONE if len(shown) == 1 else BESIDE
     with _ONE_AT_A_TIME:
         figure = Figure(figsize=(width * columns, height * rows + 0.8), dpi=DOTS, layout="constrained")
-        figure.suptitle(drawn_label(heading, LONGEST_TITLE), parse_math=False)
-        figure.supxlabel(drawn_label(note, 2 * LONGEST_TITLE * columns), fontsize=8, parse_math=False)
+        figure.suptitle(_title(heading), parse_math=False)
+        figure.supxlabel(textwrap.fill(_clean(note), 90 * columns), fontsize=8, parse_math=False)
         for place, chart in enumerate(shown, 1):
             _draw_chart(figure.add_subplot(rows, columns, place), chart, drawing)
         told = io.BytesIO()
@@ -61,7 +63,7 @@ def draw_png(charts: Sequence[Chart], drawing: Mapping[str, Any], heading: str, 
 
 def _draw_chart(axes: Any, chart: Chart, drawing: Mapping[str, Any]) -> None:
     lines = drawing["charts"].get(chart.name, [])
-    axes.set_title(drawn_label(chart.title, LONGEST_TITLE), fontsize=10, parse_math=False)
+    axes.set_title(_title(chart.title), fontsize=10, parse_math=False)
     axes.set_ylabel(chart.unit, parse_math=False)
     axes.set_xlabel("step", fontsize=8)
     axes.grid(alpha=0.25)
@@ -97,6 +99,14 @@ def _draw_line(axes: Any, line: Mapping[str, Any]) -> None:
         axes.fill_between(line["x"], *ends, color=drawn.get_color(), alpha=0.15, linewidth=0)
 
 
+def _clean(text: str) -> str:
+    return " ".join(HIDDEN.sub(" ", text).split())
+
+
+def _title(text: str) -> str:
+    return textwrap.shorten(_clean(text), LONGEST_TITLE, placeholder="…")
+
+
 def _label(line: Mapping[str, Any]) -> str:
-    """Matplotlib leaves lines out of the legend whose name begins with an underscore."""
-    return str(line["label"]).lstrip("_") or "line"
+    """The label without the markup that plotly takes; Matplotlib leaves out lines whose name begins with `_`."""
+    return html.unescape(str(line["label"]).replace("<br>", " ")).lstrip("_") or "line"
