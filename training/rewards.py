@@ -7,7 +7,7 @@ from typing import Literal
 from synthesis.contracts import SOLVED_AT, Attempt, Frozen
 from training.config import Masking, RewardRule
 
-Reason = Literal["", "program_error", "infra_error", "cancelled", "user_fault"]
+Reason = Literal["", "program_error", "infra_error", "cancelled", "user_fault", "truncated"]
 
 
 class AttemptReward(Frozen):
@@ -24,7 +24,8 @@ def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptRewar
     (AF 3.4) so is an attempt whose simulated user a judge found at fault: each (`all`, Eq. 2's indicator) or only where
     it `failed`, which is everything but solved. A verdict that is unknown masks nothing. What the environment's program
     ended (`program_error`) earned nothing, which is 0: a program that exits where an agent would fail must not raise
-    the mean. With `masking.program_errors` it is masked.
+    the mean. With `masking.program_errors` it is masked, and with `masking.truncated` what was cut by its turns or
+    tokens.
     """
     if attempt.outcome == "cancelled":
         return AttemptReward(reward=None, masked="cancelled")
@@ -33,6 +34,8 @@ def scored(attempt: Attempt, rule: RewardRule, masking: Masking) -> AttemptRewar
         return AttemptReward(reward=None if masked else 0.0, masked="program_error" if masked else "")
     if attempt.outcome == "infra_error" or attempt.reward is None:
         return AttemptReward(reward=None, masked="infra_error")
+    if attempt.outcome == "truncated" and masking.truncated:
+        return AttemptReward(reward=None, masked="truncated")
     solved = attempt.reward.reward >= SOLVED_AT
     if masking.meu and attempt.user_fault == "fault" and (masking.meu_scope == "all" or not solved):
         return AttemptReward(reward=None, masked="user_fault")

@@ -15,11 +15,17 @@ from torch.nn.functional import pad
 from trl import GRPOConfig, GRPOTrainer
 
 from training.config import Reinforcement
-from training.objective.advantages import divergence_paid, step_advantages, token_advantages, token_returns
+from training.objective.advantages import (
+    divergence_paid,
+    overlong_paid,
+    step_advantages,
+    token_advantages,
+    token_returns,
+)
 from training.objective.correction import sampling_weights
 from training.objective.losses import BY_ATTEMPT, Batch, Statistics, local_units, policy_loss, token_kl
 from training.objective.masks import Masks, loss_tokens, masks_of
-from training.objective.rows import attempt_sums, later_sums, of_attempts
+from training.objective.rows import attempt_most, attempt_sums, later_sums, of_attempts
 from training.placement.micro_batches import as_many, greatest, rows_of_batch, summed_loss
 from training.placement.model_placement import sharded
 from training.policy import Diverged
@@ -122,6 +128,7 @@ class AgentTrainer(GRPOTrainer):
         tokens = output["tool_mask"] * output["completion_mask"]
         paid, kl = self._penalty(output, tokens)
         paying = paid / (self.cfg.kl.coefficient or 1.0) if kl is None else divergence_paid(kl, tokens, 1.0)
+        overlong = self._overlong(output)
         rows = step.rows()
         rows = type(rows)(**{name: value.to(tokens.device) for name, value in vars(rows).items()})
         # All ranks hold all rows, so that there is nothing to gather.
@@ -129,13 +136,13 @@ class AgentTrainer(GRPOTrainer):
             rows,
             lambda r: masks_of(r, self.cfg.dynamic_sampling),
             self.cfg.advantage,
-            paid=attempt_sums(self.accelerator.gather(paid), every, len(step.judged)),
+            paid=attempt_sums(self.accelerator.gather(paid), every, len(step.judged)) + overlong,
         )
         counted = of_attempts(masks.counted, mine)
         bearing = loss_tokens(tokens, counted)
         output["advantages"] = of_attempts(whole, mine).float()
         if kl is not None:
-            output["advantages"] = self._to_go(of_attempts(rows.rewards, mine), kl, bearing, counted).float()
+            output["advantages"] = self._to_go(of_attempts(rows.rewards - overlong, mine), kl, bearing, counted).float()
         self.told.masks = masks
         self.told.divergence = (self.accelerator.gather(paying).sum() / len(step.kept)).item()
         self.told.advantages = [None] * len(step.judged)
@@ -152,6 +159,13 @@ class AgentTrainer(GRPOTrainer):
         """What the sums of the step are divided by: its counted attempts, however many samples each is, or tokens."""
         form, longest = self.cfg.loss.form, self.cfg.decoding.trajectory_tokens
         return local_units(form, counted.unsqueeze(-1), counted, longest) if form in BY_ATTEMPT else lengths.sum()
+
+    def _overlong(self, output: dict[str, Any]) -> Tensor:
+        """(N,) what the step's attempts pay for their length; of an attempt of several samples the longest counts."""
+        assert self.told is not None
+        lengths = self.accelerator.gather(output["prompt_mask"].sum(-1) + output["completion_mask"].sum(-1))
+        whole = attempt_most(lengths, self.told.samples.places, len(self.told.step.judged))
+        return overlong_paid(whole, self.cfg.decoding.trajectory_tokens, self.cfg.overlong)
 
     def _penalty(self, output: dict[str, Any], tokens: Tensor) -> tuple[Tensor, Tensor | None]:
         """(n,) divergence to be taken off rewards; and (n, T) of it where each token pays for itself (then 0)."""

@@ -38,6 +38,7 @@ from webapp.review.rest.remark_api import router as remarks
 from webapp.runs.alerts.api import router as alerts
 from webapp.runs.api import router as fine_tuning
 from webapp.runs.comparison.api import router as job_comparison
+from webapp.runs.curves.api import router as curve_files
 from webapp.runs.evaluations.api import router as evaluations
 from webapp.runs.local.api import router as demo
 from webapp.scenarios.api import router as scenarios
@@ -86,6 +87,7 @@ ROUTERS: list[tuple[str, Router]] = [
     ("", datasets),
     ("", dataset_exports),
     ("", fine_tuning),
+    ("", curve_files),
     ("", evaluations),
     ("", alerts),
     ("", job_comparison),

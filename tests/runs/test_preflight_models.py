@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 from django.core.files.base import ContentFile
@@ -11,6 +11,7 @@ from django.core.files.storage import default_storage
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, lessons, tasks
 from tests.runs.test_preflight import problems, warnings, worker
+from training import presets
 from training.config import ReportTo
 from training.job import OPTIONAL_PACKAGES
 from webapp.runs.launch.packages import packages_of
@@ -34,6 +35,43 @@ def test_a_whole_attempts_ratio_without_a_dual_clip_is_warned_of() -> None:
     bounded = preflight(asks(row, preset="autoforge-erpo", changes={"loss": {"dual_clip": 3}}))
     assert "no_dual_clip" not in warnings(bounded)
     assert [(one.path, one.preset, one.chosen) for one in bounded.changed] == [("loss.dual_clip", 0.0, 3.0)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"loss": {"form": "dr_grpo"}}, "deviation_in_dr_grpo"),
+        ({"loss": {"form": "dr_grpo"}, "advantage": {"kind": "mean"}}, ""),
+        ({"loss": {"form": "gspo", "clip_high": 0.2}}, "clip_off"),
+        ({"loss": {"form": "gspo", "clip_low": 3e-4, "clip_high": 4e-4}}, ""),
+        ({"loss": {"form": "cispo", "clip_high": 0.2}}, "clip_off"),
+        ({"loss": {"form": "cispo", "clip_high": 50}}, "clip_off"),
+        ({"loss": {"form": "cispo", "clip_high": 5}}, ""),
+        ({"loss": {"form": "dapo", "clip_high": 0.2}}, "clip_higher_off"),
+        ({"loss": {"form": "dapo", "clip_high": 0.28}}, ""),
+        ({"optimiser": {"learning_rate": 1e-3}}, "rate_too_high"),
+        ({"optimiser": {"learning_rate": 1e-3}, "tuning": {"kind": "lora"}}, "rate_too_high"),
+        ({"optimiser": {"learning_rate": 1e-4}, "tuning": {"kind": "lora"}}, ""),
+        ({"optimiser": {"learning_rate": 1e-12}}, "rate_too_low"),
+        ({"steps": 100_000}, "too_many_steps"),
+        ({"steps": 50, "optimiser": {"warmup_steps": 50}}, "warmup_too_long"),
+    ],
+)
+def test_what_an_objective_does_not_do_is_warned_of(changes: dict[str, Any], code: str) -> None:
+    small = {"sampling": {"environments": 2, "tasks": 4, "rollouts": 2}} | changes
+    found = preflight(asks(frozen(tasks()), model="a/b-1B", preset="agent-world-grpo", changes=small))
+    told = {"deviation_in_dr_grpo", "clip_off", "clip_higher_off", "rate_too_high", "rate_too_low", "too_many_steps"}
+    assert {one.code for one in found.warnings} & (told | {"warmup_too_long"}) == ({code} if code else set())
+
+
+def test_no_preset_warns_of_its_own_values_but_for_what_its_paper_leaves_open() -> None:
+    rows = {"supervised": frozen(lessons()), "reinforcement": frozen(tasks())}
+    for name in presets.names():
+        method = presets.load(name).config.type
+        if method in rows and not name.startswith("demo"):
+            found = preflight(asks(rows[method], method, model="a/b-1B", preset=name))
+            codes = {one.code for one in found.warnings if one.param.startswith(("changes.loss", "changes.opt"))}
+            assert codes == ({"no_dual_clip"} if name == "autoforge-erpo" else set()), name
 
 
 def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:

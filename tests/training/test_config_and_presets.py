@@ -23,7 +23,15 @@ from training.sampler import repeated
             "less than or equal to 1",
         ),
         ({"type": "reinforcement", "sampling": {"environments": 5, "tasks": 32}}, "sampling", "multiple"),
-        ({"type": "reinforcement", "sampling": {"environments": 8, "tasks": 8}}, "sampling", "at least 2 tasks"),
+        (
+            {
+                "type": "reinforcement",
+                "sampling": {"environments": 8, "tasks": 8},
+                "advantage": {"kind": "environment"},
+            },
+            "the configuration",
+            "at least 2 a step",
+        ),
         ({"type": "reinforcement", "sampling": {"rollouts": 1}}, "sampling.rollouts", "greater than or equal to 2"),
         (
             {"type": "reinforcement", "horizon": {"kind": "list", "turns": [5, 5], "every": 3}},
@@ -63,6 +71,7 @@ from training.sampler import repeated
             "the configuration",
             "several sequences, one a turn",
         ),
+        ({"type": "reinforcement", "overlong": {"buffer": 32_768}}, "the configuration", "shorter than that"),
         ({"type": "reinforcement", "loss": {"dual_clip": 1.2}}, "loss", "not above 1 \\+ clip_high"),
         ({"type": "reinforcement", "loss": {"form": "cispo", "dual_clip": 3}}, "loss", "holds every ratio already"),
     ],
@@ -77,6 +86,20 @@ def test_every_problem_is_told_at_once() -> None:
         read_config({"type": "supervised", "epochs": 0, "batch": 0})
 
 
+AGENTGYM = {
+    # AG B.1 to B.5 but for turns, attempts and learning rates.
+    "type": "reinforcement",
+    "reward": "score",
+    "mixture.settings": {"task": 1, "conversation": 0},
+    "decoding.temperature": 1,
+    "sampling.rollouts": 8,
+    "advantage.kind": "group",
+    "loss.form": "grpo",
+    "kl.coefficient": 1e-3,
+    "kl.to": "reference",
+    "optimiser.learning_rate": 1e-6,
+    "evaluation.turns": 20,
+}
 PUBLISHED = {
     # Copied from the papers, not from the presets.
     "envscaler-sft": {"epochs": 3, "batch": 256, "max_length": 32 * 1024, "optimiser.learning_rate": 1e-6}
@@ -96,10 +119,25 @@ PUBLISHED = {
     | {"loss.form": "grpo", "advantage.kind": "group", "kl.to": "reference", "kl.place": "loss"}
     | {"mixture.verifiers": {"checks": 0, "golden": 0, "rubric": 1, "script": 1}, "reward": "score"}
     | {"mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
-    "agentgym-rl": {"optimiser.learning_rate": 1e-6, "kl.coefficient": 1e-3, "decoding.temperature": 1}
-    | {"sampling.rollouts": 8, "evaluation.turns": 20, "advantage.kind": "group", "loss.form": "grpo"}
-    | {"horizon.kind": "fractions", "reward": "score", "kl.to": "reference", "type": "reinforcement"}
-    | {"mixture.settings": {"task": 1, "conversation": 0}},
+    "agentgym-rl": AGENTGYM | {"horizon.kind": "fractions"},
+    **{
+        f"agentgym-{name}-{kind}": AGENTGYM
+        | {"sampling.rollouts": rollouts, "optimiser.learning_rate": rate, "evaluation.turns": turns}
+        | ({"horizon.turns": turns} if kind == "fixed" else {"horizon.kind": "list"})
+        for name, (turns, rollouts, rate) in {
+            "web": (15, 4, 5e-7),
+            "search": (4, 8, 1e-6),
+            "textcraft": (20, 8, 1e-6),
+            "babyai": (20, 8, 1e-6),
+            "sciworld": (20, 8, 1e-6),
+        }.items()
+        for kind in ("fixed", "scaling")
+    },
+    "agentgym-reinforce": {key: value for key, value in AGENTGYM.items() if key != "loss.form"}
+    | {"advantage.kind": "global", "horizon.turns": 20},
+    "agentgym-sft": {"type": "supervised", "optimiser.learning_rate": 1e-4},
+    "autoforge-sft": {"type": "supervised", "thinking": "kept"},
+    "agent-world-sft": {"type": "supervised"},
     "envscaler-evaluation": {
         "type": "evaluation",
         "decoding.temperature": 0.7,
@@ -123,6 +161,36 @@ def test_published_values_are_those_of_the_papers_and_no_others(name: str) -> No
     published = {path for path, mark in preset.marks.items() if mark.kind == "published"}
     assert {path: values[path] for path in published} == PUBLISHED[name]
     assert all(preset.marks[path].note.startswith(preset.paper) for path in published)
+
+
+RELEASED = {
+    # Tasks a step, tokens of a turn and of an attempt, horizons and steps between them, in the authors' scripts.
+    "web": ((32, 512, 14_098), (32, 512, 14_098, [8, 12, 15], 80)),
+    "search": ((32, 512, 8_192), (32, 512, 8_192, [5, 8, 10], 100)),
+    "textcraft": ((32, 512, 10_240), (32, 512, 10_240, [10, 20, 30], 100)),
+    "babyai": ((16, 200, 4_096), (32, 512, 8_192, [6, 13, 20], 100)),
+    "sciworld": ((16, 200, 4_096), (16, 200, 8_192, [10, 20, 30], 100)),
+}
+
+
+@pytest.mark.parametrize("name", RELEASED)
+@pytest.mark.parametrize("kind", ["fixed", "scaling"])
+def test_released_values_are_those_of_the_scripts_and_marked_so(name: str, kind: str) -> None:
+    preset = presets.load(f"agentgym-{name}-{kind}")
+    values = dict(presets.leaves(preset.config))
+    paths = ["sampling.tasks", "decoding.turn_tokens", "decoding.trajectory_tokens", "horizon.turns", "horizon.every"]
+    told = RELEASED[name][kind == "scaling"]
+    released = dict(zip(paths, told, strict=False))
+    released |= {"sampling.environments": 1, "advantage.epsilon": 1e-6, "loss.clip_low": 0.2, "loss.clip_high": 0.2}
+    released |= {"kl.place": "loss", "kl.estimator": "k3"} | ({"horizon.kind": "constant"} if kind == "fixed" else {})
+    marked = {path for path, mark in preset.marks.items() if mark.kind == "released"}
+    assert {path: values[path] for path in marked} == released
+
+
+def test_only_advantages_over_an_environment_need_two_of_its_tasks() -> None:
+    one = {"type": "reinforcement", "sampling": {"environments": 8, "tasks": 8}}
+    assert isinstance(read_config(one), Reinforcement)
+    assert isinstance(read_config(one | {"advantage": {"kind": "mean"}, "loss": {"form": "dr_grpo"}}), Reinforcement)
 
 
 @pytest.mark.parametrize("name", presets.names())
@@ -173,10 +241,11 @@ def test_bad_changes_and_bad_files_are_refused() -> None:
         presets.load("demo")
     for text, reason in [
         ("type = 3", "needs a value and where it comes from"),
-        ('type = { value = "supervised" }', "marked either"),
-        ('type = { value = "supervised", ours = "x", published = "y" }', "marked either"),
+        ('type = { value = "supervised" }', "marked by one of"),
+        ('type = { value = "supervised", ours = "x", published = "y" }', "marked by one of"),
         ('type = { value = "supervised", ours = "x", by = "y" }', "nothing else"),
         ("type = ", "Invalid value"),
+        ('extends = "none"', "which is no preset"),
         ('type = { value = "supervised", ours = "x" }\nepochs = { value = 0, ours = "x" }', "epochs: "),
     ]:
         with pytest.raises(InputError, match=reason):

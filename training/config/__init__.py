@@ -33,6 +33,7 @@ from training.config.objective import (
     LossForm,
     Masking,
     MeuScope,
+    Overlong,
     RewardRule,
 )
 from training.config.optimisation import (
@@ -95,6 +96,7 @@ __all__ = [
     "MeuScope",
     "Mixture",
     "Optimiser",
+    "Overlong",
     "Phase",
     "Reinforcement",
     "RewardRule",
@@ -180,6 +182,7 @@ class Reinforcement(Frozen):
     kl: Kl = Kl()
     correction: Correction = Correction()
     masking: Masking = Masking()
+    overlong: Overlong = Overlong()
     dynamic_sampling: DynamicSampling = DynamicSampling()
     tuning: Tuning = Full()
     optimiser: Optimiser = Optimiser()
@@ -210,10 +213,20 @@ class Reinforcement(Frozen):
                 "thinking: `stripped` makes an attempt several sequences, one a turn, and the ratio of a whole attempt "
                 f"(loss.form `{self.loss.form}`) is of one: take a loss.form by token, or thinking `kept`"
             )
+        if self.overlong.buffer >= self.decoding.trajectory_tokens:
+            raise ValueError(
+                "overlong.buffer: lies before the limit of an attempt's tokens (decoding.trajectory_tokens, "
+                f"{self.decoding.trajectory_tokens:,}), and must be shorter than that"
+            )
         if self.attempts.ahead and self.correction.kind == "none":
             raise ValueError(
                 "attempts.ahead: attempts of the policy before the last update want a correction: take "
                 "correction.kind `token` or `sequence`, or leave them on-policy"
+            )
+        if self.advantage.kind == "environment" and self.sampling.tasks_each < 2:
+            raise ValueError(
+                "sampling.tasks: `environment` advantages take a deviation over the tasks of an environment, which "
+                "needs at least 2 a step (AF Eq. 4): take 2 x environments, or another advantage.kind"
             )
         if self.dynamic_sampling.enabled and self.advantage.kind == "global":
             raise ValueError(

@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 
 from synthesis.contracts import Frozen
 
-AdvantageKind = Literal["group", "environment", "leave_one_out", "global", "global_baseline"]
+AdvantageKind = Literal["group", "environment", "mean", "leave_one_out", "global", "global_baseline"]
 
 
 LossForm = Literal["trajectory", "gspo", "grpo", "dapo", "bnpo", "dr_grpo", "cispo"]
@@ -29,9 +29,9 @@ KlEstimator = Literal["k1", "k2", "k3"]
 class Advantage(Frozen):
     kind: AdvantageKind = Field(
         default="group",
-        description="`group`: AF Eq. 3 (GRPO). `environment`: AF Eq. 4 (ERPO). `leave_one_out`: less the mean of the "
-        "other attempts (RLOO). `global`: whitened over the batch (Reinforce++). `global_baseline`: the same after "
-        "the group's mean is taken off.",
+        description="`group`: AF Eq. 3 (GRPO). `environment`: AF Eq. 4 (ERPO). `mean`: less the group's mean, with no "
+        "deviation (Dr. GRPO). `leave_one_out`: less the mean of the other attempts (RLOO). `global`: whitened over "
+        "the batch (Reinforce++). `global_baseline`: the same after the group's mean is taken off.",
     )
     epsilon: float = Field(
         default=1e-4, gt=0, le=1, description="Added to every standard deviation (n - 1), as TRL does."
@@ -118,6 +118,21 @@ class Correction(Frozen):
     )
 
 
+class Overlong(Frozen):
+    """Soft punishment of attempts that come near their limit of tokens (DAPO Eq. 13)."""
+
+    buffer: int = Field(
+        default=0,
+        ge=0,
+        le=10_000_000,
+        description="Tokens before decoding.trajectory_tokens over which the punishment grows from 0; 0: none (DAPO: "
+        "4,096 of 20,480).",
+    )
+    penalty: float = Field(
+        default=1.0, gt=0, le=100, description="What an attempt of all its tokens pays of its reward (DAPO: 1)."
+    )
+
+
 class Masking(Frozen):
     meu: bool = Field(
         default=True,
@@ -126,6 +141,11 @@ class Masking(Frozen):
     )
     meu_scope: MeuScope = Field(
         default="all", description="`all`: each of them (AF Eq. 2). `failed`: only those that failed (AF 1, 4.3)."
+    )
+    truncated: bool = Field(
+        default=False,
+        description="Mask attempts that were cut, by their turns or tokens (DAPO's overlong filtering); else they "
+        "count with what their end earned. Evaluations count them always.",
     )
     program_errors: bool = Field(
         default=False,

@@ -47,11 +47,9 @@ class Sampling(Frozen):
         return self.tasks // self.environments
 
     @model_validator(mode="after")
-    def _at_least_two_tasks(self) -> Self:
+    def _shared_evenly(self) -> Self:
         if self.tasks % self.environments:
             raise ValueError("tasks: must be a multiple of environments, so that each gives as many tasks")
-        if self.tasks_each < 2:
-            raise ValueError("tasks: an environment needs at least 2 tasks a step (AF Eq. 4): take 2 x environments")
         return self
 
 

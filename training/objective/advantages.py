@@ -16,7 +16,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from training.config import Advantage
+from training.config import Advantage, Overlong
 from training.objective.masks import Masks
 from training.objective.rows import Gather, Rows, kept, label_equal, label_sums
 
@@ -43,6 +43,11 @@ def environment_advantages(
     """
     over = counted if deviating is None else deviating
     return _scaled(_centred(rewards, groups, counted), _deviation(rewards, environments, over), epsilon)
+
+
+def mean_advantages(rewards: Tensor, groups: Tensor, counted: Tensor) -> Tensor:
+    """Dr. GRPO: A_ij = R_ij - mean_j R_ij, over a group's counted attempts; a deviation would weigh tasks."""
+    return _centred(rewards, groups, counted)
 
 
 def leave_one_out_advantages(rewards: Tensor, groups: Tensor, counted: Tensor) -> Tensor:
@@ -79,6 +84,8 @@ def row_advantages(rows: Rows, masks: Masks, settings: Advantage) -> Tensor:
         return group_advantages(rewards, groups, counted, epsilon)
     if settings.kind == "environment":
         return environment_advantages(rewards, groups, rows.environments, counted, epsilon, masks.deviating)
+    if settings.kind == "mean":
+        return mean_advantages(rewards, groups, counted)
     if settings.kind == "leave_one_out":
         return leave_one_out_advantages(rewards, groups, counted)
     if settings.kind == "global_baseline":
@@ -121,6 +128,15 @@ def divergence_paid(kl: Tensor, tokens: Tensor, coefficient: float) -> Tensor:
     `kl` (N, T) is `training.objective.losses.token_kl` of the policy that made the attempts, against the reference.
     """
     return coefficient * kept(kl, tokens).sum(-1)
+
+
+def overlong_paid(lengths: Tensor, limit: int, overlong: Overlong) -> Tensor:
+    """(N,) DAPO Eq. 13, to be taken off rewards: 0 up to `limit` - buffer tokens, then in proportion to what lies
+    above, `penalty` at `limit` and beyond. `lengths` (N,) are the tokens of whole attempts."""
+    if not overlong.buffer:
+        return torch.zeros_like(lengths, dtype=torch.float64)
+    above = lengths.double() - (limit - overlong.buffer)
+    return overlong.penalty * (above / overlong.buffer).clamp(0, 1)
 
 
 def token_returns(rewards: Tensor, kl: Tensor, tokens: Tensor, coefficient: float) -> Tensor:

@@ -91,6 +91,13 @@ def attempt_sums(values: Tensor, places: Sequence[int], count: int) -> Tensor:
     return sums.index_add(0, torch.tensor(places, device=values.device) % (count + 1), values.double())[:count]
 
 
+def attempt_most(values: Tensor, places: Sequence[int], count: int) -> Tensor:
+    """(count,) the largest of the samples' `values` (M,), none below 0, attempt by attempt, in float64."""
+    most = torch.zeros(count + 1, dtype=torch.float64, device=values.device)
+    where = torch.tensor(places, device=values.device) % (count + 1)
+    return most.scatter_reduce(0, where, values.double(), "amax")[:count]
+
+
 def later_sums(values: Tensor, places: Sequence[int]) -> Tensor:
     """(M,) the sum of `values` (M,) over the later samples of the same attempt, in float64."""
     known: dict[int, float] = {}

@@ -1,7 +1,8 @@
-"""Presets: every value of a job with its mark, *published* (where) or *ours* (why). No torch.
+"""Presets: a job's values, each *published* (where), *released* (in which code) or *ours* (why). No torch.
 
-A preset is a TOML file beside this one. A leaf is `{ value = ..., published = "ES B.2" }` or `{ value = ..., ours =
-"reason" }`. What a file does not name keeps Envarium's default and is marked ours.
+A preset is a TOML file beside this one. A leaf is `{ value = ..., published = "ES B.2" }`, `{ value = ..., released =
+"search, fixed" }` for what the authors' code has and their paper does not say, or `{ value = ..., ours = "reason" }`.
+What a file does not name is as in the preset that it `extends`, else Envarium's default, which is marked ours.
 """
 
 from __future__ import annotations
@@ -19,14 +20,16 @@ from synthesis.errors import InputError
 from training.config import JobConfig, read_config
 
 DEFAULT_REASON = "Envarium's default; the paper gives no value"
+ORIGINS = ("published", "released", "ours")
 UNIONS = ("kind", "type")
 """A change of one of these replaces what stands beside it: those fields belong to another variant."""
 
 
 class Mark(Frozen):
-    """Where a value comes from: `published` names the place, `ours` the reason, `changed` what the preset has."""
+    """Where a value comes from: `published` names the place in a paper, `released` that in its code, `ours` the
+    reason, `changed` what the preset has."""
 
-    kind: Literal["published", "ours", "changed"]
+    kind: Literal["published", "released", "ours", "changed"]
     note: str
 
 
@@ -73,15 +76,39 @@ def load(name: str) -> Preset:
 
 def read_preset(name: str, text: str) -> Preset:
     """A preset out of TOML. Raises InputError: no TOML, a leaf without a mark, a value that does not fit."""
-    try:
-        content = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"preset {name}: {error}") from error
+    content = _read_tables(name, text)
     head = {key: content.pop(key, "") for key in ("title", "paper", "about")}
     values, marks = _split(name, content, "")
     config = read_config(values)
     every = {path: marks.get(path, Mark(kind="ours", note=DEFAULT_REASON)) for path, _ in leaves(config)}
     return Preset(name=name, config=config, marks=every, **head)
+
+
+def _read_tables(name: str, text: str) -> dict[str, Any]:
+    """A preset's tables, upon those of the preset that it extends. Raises InputError."""
+    try:
+        content = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"preset {name}: {error}") from error
+    base = content.pop("extends", "")
+    if not base:
+        return content
+    if base not in names():
+        raise InputError(f"preset {name}: extends {str(base)[:100]!r}, which is no preset")
+    below = resources.files(__package__).joinpath(f"{base}.toml").read_text(encoding="utf-8")
+    return _laid_upon(_read_tables(base, below), content)
+
+
+def _laid_upon(base: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
+    """Tables with the leaves of `upper` in place of those of `base`; another `kind` replaces its whole table."""
+    if any(key in upper and key in base and upper[key]["value"] != base[key]["value"] for key in UNIONS):
+        return upper
+    merged = dict(base)
+    for key, entry in upper.items():
+        below = base.get(key)
+        tables = isinstance(entry, dict) and isinstance(below, dict) and "value" not in entry and "value" not in below
+        merged[key] = _laid_upon(below, entry) if tables and isinstance(below, dict) else entry
+    return merged
 
 
 def _split(name: str, table: Mapping[str, Any], above: str) -> tuple[dict[str, Any], dict[str, Mark]]:
@@ -90,14 +117,14 @@ def _split(name: str, table: Mapping[str, Any], above: str) -> tuple[dict[str, A
     for key, entry in table.items():
         path = f"{above}{key}"
         if not isinstance(entry, dict):
-            raise InputError(f"preset {name}: {path} needs a value and where it comes from (`published` or `ours`)")
+            raise InputError(f"preset {name}: {path} needs a value and where it comes from ({', '.join(ORIGINS)})")
         if "value" not in entry:
             values[key], below = _split(name, entry, f"{path}.")
             marks |= below
             continue
-        sources = [(kind, entry[kind]) for kind in ("published", "ours") if entry.get(kind)]
-        if len(sources) != 1 or set(entry) - {"value", "published", "ours"}:
-            raise InputError(f"preset {name}: {path} must be marked either `published` or `ours`, and nothing else")
+        sources = [(kind, entry[kind]) for kind in ORIGINS if entry.get(kind)]
+        if len(sources) != 1 or set(entry) - {"value", *ORIGINS}:
+            raise InputError(f"preset {name}: {path} must be marked by one of {', '.join(ORIGINS)}, and nothing else")
         values[key] = entry["value"]
         marks[path] = Mark(kind=sources[0][0], note=sources[0][1])
     return values, marks

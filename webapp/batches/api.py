@@ -14,12 +14,14 @@ from synthesis.errors import InputError
 from synthesis.pipeline import PIPELINE
 from webapp.batches import queries, services
 from webapp.batches.attempt_lines import AttemptQuery, BatchAttemptOut
+from webapp.batches.beside_human_work import meet_human_work
 from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.readiness import check_readiness
-from webapp.batches.launch.schemas import DryRunOut, EstimateOut, ReadinessOut
+from webapp.batches.launch.schemas import DryRunOut, EstimateOut, HumanWorkOut, ReadinessOut, ReplacedWorkOut
 from webapp.batches.models import Batch, BatchItem, BatchState, LLMCall
 from webapp.batches.pages import filters
+from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.schemas import (
     BatchIn,
     BatchLine,
@@ -101,12 +103,16 @@ def create_batch(request: HttpRequest, body: BatchIn) -> Any:
 
 @router.post("/batches/dry_run", auth=needs("synthesise"), response=DryRunOut)
 def estimate_batch(request: HttpRequest, body: BatchIn) -> Any:
-    """What the batch would take, as ranges, the first prompt of one item, and which items would be refused. Nothing is
-    sent and nothing is stored."""
+    """What the batch would take, as ranges, the first prompt of one item, which items would be refused, and which work
+    stands already where it stores its own. Nothing is sent and nothing is stored."""
     specs = body.specs()
     settings = services.allowed(person(request), settings_of(body.settings), len(specs))
     told = EstimateOut.from_orm(estimate(specs, settings, PIPELINE)).model_dump()
-    return told | {"readiness": ReadinessOut.from_orm(check_readiness(specs, settings)).model_dump()}
+    return told | {
+        "readiness": ReadinessOut.from_orm(check_readiness(specs, settings)).model_dump(),
+        "human_work": HumanWorkOut.from_orm(meet_human_work(specs)).model_dump(),
+        "replaced": ReplacedWorkOut.from_orm(forecast_replaced_work(specs, settings)).model_dump(),
+    }
 
 
 @router.get("/batches/limits", auth=needs("read"), response=LimitsOut)

@@ -7,12 +7,14 @@ from typing import Annotated, Any, Literal
 
 from asgiref.sync import sync_to_async
 from django.core.files.storage import default_storage
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
 from ninja import File, Form, Query, Router, Schema, UploadedFile
 from pydantic import Field
 
 from webapp.datasets import file_uploads, queries
-from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out
+from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
+from webapp.datasets.made_files import find_made_file
 from webapp.datasets.models import StoredFile
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
@@ -22,7 +24,8 @@ from webapp.rest.types import ShortText, file_of
 
 router = Router(tags=["training"])
 BLOCK = 1 << 20
-JSONL = file_of("application/jsonl", "The file as it is kept")
+CONTENT = file_of("application/jsonl", "The file as it is kept")
+CONTENT["responses"][200]["content"] |= file_of("text/csv", "")["responses"][200]["content"]
 
 
 class FilesQuery(Schema):
@@ -95,8 +98,9 @@ def list_files(request: HttpRequest, query: Query[FilesQuery]) -> Any:
 
 @router.get("/files/{file}", auth=needs("read"), response=FileOut)
 def get_file(request: HttpRequest, file: PublicId) -> Any:
-    """One file with the report of its check."""
-    return file_out(find(file))
+    """One file with the report of its check, or the file of a training job's results."""
+    made = find_made_file(file)
+    return made_file_out(made) if made is not None else file_out(find(file))
 
 
 @router.delete("/files/{file}", auth=needs("train"), response=FileDeleted)
@@ -107,9 +111,15 @@ def delete_file(request: HttpRequest, file: PublicId) -> Any:
     return {"id": row.public_id, "object": "file", "deleted": True}
 
 
-@router.get("/files/{file}/content", auth=needs("read"), openapi_extra=JSONL)
-def get_file_content(request: HttpRequest, file: PublicId) -> StreamingHttpResponse:
-    """The file as it was uploaded; without the lines that were left out of it."""
+@router.get("/files/{file}/content", auth=needs("read"), openapi_extra=CONTENT)
+def get_file_content(request: HttpRequest, file: PublicId) -> HttpResponseBase:
+    """The file as it was uploaded; without the lines that were left out of it. A training job's results are CSV."""
+    made = find_made_file(file)
+    if made is not None:
+        told = HttpResponse(made.content, content_type=f"{made.media_type}; charset=utf-8")
+        told["Content-Disposition"] = f'attachment; filename="{made.id}.csv"'
+        told["X-Content-Type-Options"] = "nosniff"
+        return told
     row = find(file)
     try:
         opened = default_storage.open(row.stored, "rb")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any, Literal
 
 from ninja import Schema
 
 from webapp.datasets.file_uploads import first_problem
+from webapp.datasets.made_files import MadeFile
 from webapp.datasets.models import StoredFile
 from webapp.rest.openai_lists import seconds
 from webapp.rest.types import Json
@@ -42,6 +44,24 @@ class FileDeleted(Schema):
     id: str
     object: Literal["file"]
     deleted: bool
+
+
+def made_file_out(file: MadeFile) -> dict[str, Any]:
+    """A file that an app makes, as `FileOut` takes it."""
+    return {
+        "id": file.id,
+        "object": "file",
+        "bytes": len(file.content),
+        "created_at": seconds(file.created_at),
+        "filename": file.filename,
+        "purpose": file.purpose,
+        "status": "processed",
+        "status_details": None,
+        "kind": "",
+        "bad_lines": "refuse",
+        "sha256": sha256(file.content).hexdigest(),
+        "report": {},
+    }
 
 
 def file_out(row: StoredFile) -> dict[str, Any]:

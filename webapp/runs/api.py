@@ -124,7 +124,8 @@ def list_training_jobs(request: HttpRequest, query: Query[JobsQuery]) -> Any:
 
 @router.get("/fine_tuning/presets", auth=needs("read"), response=PresetList)
 def list_training_presets(request: HttpRequest) -> Any:
-    """Every preset with each value and where it comes from: published (the place) or ours (the reason)."""
+    """Every preset with each value and where it comes from: published (where in a paper), released (in its
+    authors' code) or ours (the reason)."""
     entries = []
     for name in presets.names():
         preset = presets.load(name)

@@ -8,9 +8,11 @@ class RunsConfig(AppConfig):
     label = "runs"
 
     def ready(self) -> None:
+        from webapp.datasets import made_files
         from webapp.datasets.services import HOLDERS  # models are there only now
         from webapp.lists.registry import register_list
         from webapp.runs.candidates import register
+        from webapp.runs.curves.result_files import PREFIX, find_result_file
         from webapp.runs.job_list import TRAINING_JOBS
         from webapp.runs.local.worker_process import startable_candidates
         from webapp.runs.queries import open_jobs_on
@@ -18,3 +20,4 @@ class RunsConfig(AppConfig):
         register_list(TRAINING_JOBS, "runs:list")
         register("beside the site", startable_candidates)
         HOLDERS["training jobs"] = open_jobs_on
+        made_files.register(PREFIX, find_result_file)

@@ -5,6 +5,7 @@ from django.urls import URLPattern, path
 from webapp.runs import job_list_views, job_views
 from webapp.runs.alerts import alert_views
 from webapp.runs.comparison import compare_views
+from webapp.runs.curves import curve_views
 from webapp.runs.evaluations import evaluation_views
 from webapp.runs.launch import new_job_views
 from webapp.runs.local import demo_views
@@ -15,6 +16,8 @@ OF_A_JOB: list[URLPattern] = [
     path("<slug:job>/", job_views.job, name="job"),
     path("<slug:job>/live/", job_views.job_live, name="job_live"),
     path("<slug:job>/curves.json", job_views.job_curves, name="job_curves"),
+    path("<slug:job>/curves.csv", curve_views.csv_file, name="curves_csv"),
+    path("<slug:job>/curves.png", curve_views.png_file, name="curves_png"),
     path("<slug:job>/numbers/", job_views.job_numbers, name="job_numbers"),
     path("<slug:job>/files/<int:pk>/", job_views.checkpoint_file, name="checkpoint_file"),
     path("<slug:job>/pause/", job_views.pause, name="pause"),

@@ -16,6 +16,7 @@ from synthesis.stages import ItemSpec
 from tests.batches.support import SMALL, make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer
 from tests.fixtures import pages_seed
+from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, llm_server, say
 from tests.fixtures.markup import flat
 from tests.rollouts_web.support import endpoint_at, person
@@ -155,11 +156,16 @@ def test_one_act_adopts_a_version_or_a_revision_and_the_log_tells_who_did() -> N
 
 
 def test_an_edited_program_counts_once_however_many_versions_it_has() -> None:
-    environment = pages_seed.environment(key="one", current_by=person("operator"))
+    operator = person("operator")
+    environment = pages_seed.environment(key="one", current_by=operator)
     pages_seed.add_version(environment, 2)
     Environment.objects.update(source=SOURCE)
     assert meet_human_work([ItemSpec(key="one")]).words == "1 edited program"
     assert meet_human_work([ItemSpec(version=environment.current_id), ItemSpec(key="two")]).words == "1 edited program"
+    caller = program(operator, "read", "synthesise")
+    told = caller.post("/batches/dry_run", {"environment_ids": [environment.pk]}).json()
+    assert (told["human_work"]["programs"], told["human_work"]["words"]) == (1, "1 edited program")
+    assert (told["replaced"]["versions"], told["replaced"]["words"]) == (0, "")
 
 
 def bring_machine_work(user: User) -> None:

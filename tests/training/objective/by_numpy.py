@@ -20,6 +20,8 @@ def advantages_by_numpy(kind: str, rewards: Array, groups: Array, environments: 
         if kind == "leave_one_out":
             others = rewards[counted & (groups == groups[i]) & (np.arange(len(rewards)) != i)]
             found[i] = rewards[i] - others.mean() if len(others) else 0.0
+        elif kind == "mean":
+            found[i] = centred[i]
         elif kind == "group":
             found[i] = centred[i] / (sample_std(own) + EPSILON)
         elif kind == "environment":

@@ -72,16 +72,30 @@ class ReadinessOut(Schema):
 
 
 class HumanWorkOut(Schema):
-    """Work of people in the environments that the batch would grow on or make once more: a batch stores its own beside
-    it and never replaces it."""
+    """Work of people in the environments that the batch would grow on or make once more: what the batch makes is stored
+    beside it and replaces none of it. `words` says it in a sentence's part; empty if there is none."""
+
+    programs: int
+    tasks: int
+    approvals: int
+    decisions: int
+    words: str
+
+
+class ReplacedWorkOut(Schema):
+    """Machine work that the batch would replace where it makes something else. `words` and `makers` say what, and which
+    batches and imports made it; both are empty if nothing is replaced."""
 
     versions: int
-    tasks: int
-    decisions: int
+    revisions: int
+    words: str
+    makers: str
 
 
 class DryRunOut(EstimateOut):
-    """An estimate, whether the items can run, and which human work stands where the batch will store its own."""
+    """An estimate, whether the items can run, which human work stands where the batch will store its own, and which
+    machine work it would replace."""
 
     readiness: ReadinessOut
     human_work: HumanWorkOut
+    replaced: ReplacedWorkOut

@@ -17,6 +17,7 @@ from webapp.runs.launch.estimates import Duration, Queue, duration_of, queue_of
 from webapp.runs.launch.evaluation_preflight import look_at_evaluation
 from webapp.runs.launch.job_lookup import Remark, ResolvedJob, load_preset, look_up, origin_of, preset_for, weight
 from webapp.runs.launch.memory import Memory, memory_of, room_at
+from webapp.runs.launch.objective_warnings import look_at_course, look_at_loss
 from webapp.runs.launch.packages import look_at_packages
 from webapp.runs.launch.placement import look_at_offload, look_at_spreading
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
@@ -65,9 +66,11 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Reinforcement):
         _look_at_sampling(asked, asked.config, facts)
         _look_at_user(asked, asked.config, facts)
-        _look_at_loss(asked, asked.config)
+        look_at_loss(asked, asked.config)
     if isinstance(asked.config, EvaluationJob):
         look_at_evaluation(asked, asked.config)
+    if isinstance(asked.config, Supervised | Reinforcement):
+        look_at_course(asked, asked.config)
     _look_at_evaluations_user(asked)
     _look_at_judge(asked, facts)
     _look_at_user_judge(asked, facts)
@@ -248,20 +251,6 @@ def _look_at_user(asked: ResolvedJob, config: Reinforcement, facts: Facts | None
             "the role user, or give conversations weight 0 (changes.mixture.settings)."
         )
         asked.refuse("user_model", "missing", message)
-
-
-def _look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
-    """A whole attempt's ratio is a product of all its tokens', and min(r A, clip(r) A) = r A has no bound below 0."""
-    loss = config.loss
-    if loss.form == "trajectory" and not loss.dual_clip:
-        message = (
-            "The ratio of a whole attempt has no bound where the attempt was a bad one (advantage below 0): after the "
-            "first pass over a step's attempts a single one can decide an update. Set changes.loss.dual_clip (3 is "
-            "customary), or take another loss.form."
-        )
-        if loss.updates == 1:
-            message += " With one pass over attempts (loss.updates) ratios stay near 1."
-        asked.warn("changes.loss.dual_clip", "no_dual_clip", message)
 
 
 def _look_at_evaluations_user(asked: ResolvedJob) -> None:

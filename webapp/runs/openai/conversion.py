@@ -12,6 +12,7 @@ from training.metrics import NAMES, Name
 from webapp.errors import FieldFault, RefusedFields
 from webapp.rest.openai_lists import seconds
 from webapp.runs.candidates import candidates
+from webapp.runs.curves.result_files import result_file_ids
 from webapp.runs.launch.estimates import seconds_left
 from webapp.runs.launch.job_lookup import RefusedJob, Remark, look_up
 from webapp.runs.launch.preflight import Preflight, sentence_of
@@ -152,7 +153,7 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
         "organization_id": "envarium",
         "training_file": job.dataset.public_id,
         "validation_file": job.evaluation.public_id if job.evaluation else None,
-        "result_files": [],
+        "result_files": result_file_ids(job),
         "hyperparameters": hyper,
         "method": method,
         "seed": int(job.config.get("seed", 0)),

@@ -325,7 +325,7 @@ class LogsOut(Schema):
 
 
 class MarkOut(Schema):
-    """`published` names the place in a paper, `ours` the reason."""
+    """`published` names the place in a paper, `released` that in its authors' code, `ours` the reason."""
 
     kind: str
     note: str

@@ -1,0 +1,75 @@
+"""Numbers of a training job as CSV: a row a step, a column a key.
+
+Of a step that two attempts report the later one counts, and superseded numbers count nowhere, as in the curves. A
+number that was none (NaN, infinite), and one that a step has not, is an empty cell.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
+
+from webapp.runs.curves.charts import Chart
+from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
+
+STEP = "step"
+OPENAI_NAMES = {"loss": "train_loss", "token_accuracy": "train_accuracy"}
+"""Columns of OpenAI's result files that these numbers are."""
+OWN_PARTS = ("evaluation/environment/",)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def whole_names(keys: Iterable[MetricKey]) -> list[str]:
+    """The keys of whole steps, of their outcomes and of evaluations; not those of a part (an environment, a check)."""
+    own = ("evaluation/", "outcome/")
+    return [
+        key.name
+        for key in keys
+        if "/" not in key.name or (key.name.startswith(own) and not key.name.startswith(OWN_PARTS))
+    ]
+
+
+def chart_names(chart: Chart) -> list[str]:
+    """The keys that a chart draws, each once."""
+    return list(dict.fromkeys(chart.keys))
+
+
+def write_csv(
+    job: TrainingJob,
+    names: Sequence[str],
+    low: int | None = None,
+    high: int | None = None,
+    columns: Mapping[str, str] | None = None,
+) -> str:
+    """The numbers of `names` from step `low` to `high`; `columns` are other names for some of them."""
+    keys = dict(MetricKey.objects.filter(job=job, name__in=names).values_list("pk", "name"))
+    points = MetricPoint.objects.filter(key__in=keys, superseded=False)
+    if low is not None:
+        points = points.filter(step__gte=low)
+    if high is not None:
+        points = points.filter(step__lte=high)
+    rows = points.order_by("step", "-attempt").values_list("step", "key", "value").iterator(chunk_size=10_000)
+    there = [name for name in names if name in keys.values()]
+    told = io.StringIO()
+    writer = csv.writer(told, lineterminator="\n")
+    writer.writerow([STEP, *(_as_text((columns or {}).get(name, name)) for name in there)])
+    for step, told_points in groupby(rows, key=lambda row: row[0]):
+        values: dict[str, float | None] = {}
+        for _, key, value in told_points:
+            values.setdefault(keys[key], value)
+        writer.writerow([step, *("" if values.get(name) is None else repr(values[name]) for name in there)])
+    return told.getvalue()
+
+
+def write_result_file(job: TrainingJob, keys: Sequence[MetricKey]) -> str:
+    """The whole steps' numbers under OpenAI's names, where it has one."""
+    names = whole_names(keys)
+    first = [name for name in OPENAI_NAMES if name in names]
+    return write_csv(job, [*first, *(name for name in names if name not in first)], columns=OPENAI_NAMES)
+
+
+def _as_text(name: str) -> str:
+    """A name that no spreadsheet takes for a formula: keys come from workers."""
+    return f"'{name}" if name.startswith(_FORMULA) else name
