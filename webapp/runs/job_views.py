@@ -81,7 +81,9 @@ def actions(job: TrainingJob) -> dict[str, bool]:
     waits = job.state in (TrainingState.QUEUED, TrainingState.VALIDATING)
     return {
         "pause": (running and not job.wish) or waits,
-        "resume": job.state in (TrainingState.PAUSED, TrainingState.FAILED) or (running and job.wish == "pause"),
+        "resume": job.state in (TrainingState.PAUSED, TrainingState.FAILED)
+        or (running and job.wish == "pause")
+        or (job.state == TrainingState.SUCCEEDED and bool(job.doubt)),
         "cancel": job.is_open and job.wish != "cancel",
         "ignore_memory": matching.kept_by_memory(job),
     }
