@@ -26,6 +26,8 @@ PAUSING = {
     "program_errors": "Programs ended more attempts of a step than limits.program_error_share allows.",
 }
 """Exits by which a trainer asks for a person: the job pauses."""
+NOT_TRUE = "What its worker reported is not true:"
+"""How page and API begin what is held against a worker's report."""
 DOUBTED = "doubted"
 """The exit of an attempt that this site ended, since what it reported is not true."""
 REFUSED, MOST_REFUSALS = "refused", 20

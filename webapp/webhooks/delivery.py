@@ -67,8 +67,7 @@ def _try_each(rows: Sequence[Delivery]) -> list[TryResult]:
 def _note(rows: Sequence[Delivery], results: Sequence[TryResult]) -> int:
     for row, result in zip(rows, results, strict=False):
         note_try(row, result.status, result.said, result.wait_s)
-    if len(results) < len(rows):
-        put_off(rows[len(results) :], rows[len(results) - 1])
+    put_off(rows[len(results) :], rows[len(results) - 1])
     return len(results)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from synthesis.errors import InputError, LLMError
@@ -140,10 +141,14 @@ def claim_due(limit: int) -> list[list[Delivery]]:
 
 
 def put_off(rows: Sequence[Delivery], row: Delivery) -> None:
-    """Let messages wait that were claimed and not tried: as long as one that just failed at their address."""
-    waiting = Delivery.objects.filter(pk__in=[one.pk for one in rows], state=DeliveryState.WAITING)
-    rests = row.state == DeliveryState.WAITING
-    waiting.update(due_at=row.due_at if rests else timezone.now() + timedelta(seconds=RESTS[0]))
+    """Let messages that were claimed and not tried wait: with all others of their address as long as `row`, if that
+    failed there; else they are due at once."""
+    if row.state == DeliveryState.WAITING:
+        waiting = Delivery.objects.filter(webhook=row.webhook_id, state=DeliveryState.WAITING)
+        waiting.filter(Q(due_at__lt=row.due_at) | Q(pk__in=[one.pk for one in rows])).update(due_at=row.due_at)
+    else:
+        claimed = Delivery.objects.filter(pk__in=[one.pk for one in rows], state=DeliveryState.WAITING)
+        claimed.update(due_at=timezone.now())
 
 
 def note_try(row: Delivery, status: int, said: str, wait_s: float = 0.0) -> None:

@@ -111,7 +111,7 @@ def _mark(job: TrainingJob, file: RolloutFile, wrong: list[MetricPoint]) -> None
         point.contradicted = file.means.get(point.key.name, math.nan)
     MetricPoint.objects.bulk_update(wrong, ["contradicted"], batch_size=1_000)
     # The whole step's reward says most.
-    first = min(wrong, key=lambda point: (point.key.name != "reward", point.key.name.count("/"), point.key.name))
+    first = min(wrong, key=_weigh)
     message = sentence(first)
     if len(wrong) > 1:
         message += f" {len(wrong) - 1} more of the step's numbers differ."
@@ -123,6 +123,12 @@ def _mark(job: TrainingJob, file: RolloutFile, wrong: list[MetricPoint]) -> None
         "differing": len(wrong),
     }
     transitions.doubt(job, message, **data)
+
+
+def _weigh(point: MetricPoint) -> tuple[bool, int, str]:
+    """Rewards come first, and those of the whole step before those of a part."""
+    name = point.key.name
+    return name.rpartition("/")[2] != "reward", name.count("/"), name
 
 
 def sentence(point: MetricPoint) -> str:

@@ -199,6 +199,7 @@ def _write(file: RolloutFile, done: FileResult) -> None:
         verified=done.executed, unclear=done.unclear + done.without_task
     ):
         return
+    tell_job(job.pk)
     for pk, words in done.bad:
         RunRollout.objects.filter(pk=pk).update(quarantined=words)
     if done.bad:
