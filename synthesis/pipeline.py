@@ -132,8 +132,13 @@ def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
 
 
 def unsolved(level: Level, drafts: Mapping[str, Any]) -> bool:
-    """Whether nobody solved a task: then a teacher's further runs would show nothing (ours)."""
+    """Whether nobody solved a task."""
     return level == "task" and drafts["audit"].task.reference is None
+
+
+def unsolved_parts(level: Level, settings: StageSettings) -> list[ItemPart]:
+    """What is made of a task that nobody solved: nothing (ours), or teacher runs as of any other (ES)."""
+    return [part for part in parts(level, settings) if not part.spec.withheld] if settings.teach_unsolved else []
 
 
 THEME = (
@@ -165,4 +170,4 @@ TRAJECTORY = (
     Stage("rollout", "trajectory", ("teacher", "user"), ("assemble", "state", "audit"), Attempt, act),  # B.2
     Stage("filter", "trajectory", ("judge",), ("assemble", "audit", "rollout"), Attempt, sift),
 )
-PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved)
+PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved, unsolved_parts)

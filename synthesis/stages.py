@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, Field
 
-from synthesis.contracts import Frozen, Message, ScoreRule, SentReasoning
+from synthesis.contracts import Frozen, Message, ScoreRule, SentReasoning, UserKind
 from synthesis.drafts import ThemeDraft
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
@@ -73,18 +73,28 @@ class StageSettings(Frozen):
     tasks: int = Field(default=2, ge=1, le=50)
     """Tasks a scenario."""
     rule: ScoreRule = "goals"
+    frames: bool = True
+    """A right way changes nothing but what the reference changes, or the author declares free (ours). With `proportion`
+    and without frames a reward is the share of checks that hold, EnvScaler's Eq. 10 alone."""
     solver_runs: int = Field(default=3, ge=1, le=32)
     """k: the shortest run with reward 1 is the reference (ours)."""
     kept_runs: int = Field(default=32, ge=0, le=64)
     """So many solver runs at a task are kept as trajectories; of further ones the outcome alone is counted (ours)."""
     teacher_runs: int = Field(default=1, ge=0, le=32)
-    """Trajectories a task and setting; none of a task that no solver run solved (ours)."""
+    """Trajectories a task and setting."""
+    teach_unsolved: bool = False
+    """Teachers also attempt tasks that no solver run solved (published: ES has no solver; ours leaves them out)."""
     conversational: bool = True
     """Teachers also act in conversations with a simulated user."""
+    teacher_user: UserKind = "optimised"
+    """Who speaks with teachers: `base` (ES Figure 24), or `optimised` after AutoForge A.2 (ours)."""
     withheld_runs: int = Field(default=0, ge=0, le=8)
     """Teacher runs at a variant of each solved task that withholds what it needs (ES 5.5; the number is ours)."""
     sent_reasoning: SentReasoning = "dropped"
     """What teachers see of their reasoning in earlier turns (AF 3.4)."""
+    filter_by_reward: bool = True
+    """Drop trajectories that earned less than `least_reward` (ours). Without it they are dropped by format and
+    impossibility alone (published, B.2)."""
     least_reward: float = Field(default=1.0, ge=0, le=1)
     """What a kept trajectory must have earned."""
     action_range: ActionRange = None
@@ -252,12 +262,13 @@ class ItemPart:
 
 @dataclass(frozen=True)
 class Pipeline:
-    """The stages in order, and what is made of an item that passed all of its level; nothing where its drafts, by
-    stage, are `barren`."""
+    """The stages in order, and what is made of an item that passed all of its level: `parts`, or `barren_parts` if its
+    drafts, by stage, are `barren`."""
 
     stages: tuple[Stage, ...]
     parts: Callable[[Level, StageSettings], list[ItemPart]]
     barren: Callable[[Level, Mapping[str, Any]], bool] = lambda level, drafts: False
+    barren_parts: Callable[[Level, StageSettings], list[ItemPart]] = lambda level, settings: []
 
     @property
     def first(self) -> dict[str, str]:

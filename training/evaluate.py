@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from statistics import fmean, pstdev
@@ -16,6 +15,7 @@ from training.dataset import TaskRow
 from training.engines.local import TransformersEngine
 from training.policy import GenerationEngine
 from training.rewards import scored
+from training.sampler import chosen
 from training.step import Ranks, StepStopped
 from training.step_record import Judged, values_of
 
@@ -46,14 +46,6 @@ class Result(Frozen):
         if self.sampled is not None:
             whole |= {"evaluation/sampled/success": self.sampled, "evaluation/sampled/tasks": self.sampled_tasks}
         return whole | {f"evaluation/environment/{name}/success": v for name, v in self.environments.items()}
-
-
-def chosen(rows: Sequence[TaskRow], count: int, seed: int) -> list[TaskRow]:
-    """The same `count` rows each time, drawn by the seed, in the dataset's order; all where there are fewer."""
-    if len(rows) <= count:
-        return list(rows)
-    places = random.Random(f"evaluation:{seed}").sample(range(len(rows)), count)
-    return [rows[place] for place in sorted(places)]
 
 
 def evaluate(

@@ -1,4 +1,4 @@
-"""Which tasks a step tries: environments by weight, tasks of each in shuffled rounds. Seeded, resumable, no torch.
+"""Which tasks a step or a report tries: environments by weight, tasks of each in shuffled rounds. Seeded, no torch.
 
 For SFT, which rows an epoch has. For RL, a draw depends on the seed and a small state alone, which goes into a
 checkpoint as JSON. Within a draw environments are distinct and so are tasks. Each (environment, setting) is gone
@@ -11,15 +11,47 @@ import math
 import random
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from dataclasses import dataclass
+from typing import Generic, TypeVar
 
 from pydantic import Field
 
 from synthesis.contracts import Frozen, VerifierKind
 from synthesis.errors import InputError
-from training.config import Mixture, Sampling, SettingName
+from training.config import EvaluationJob, Mixture, Sampling, SettingName
 
 Item = TypeVar("Item")
+
+
+def chosen(rows: Sequence[Item], count: int, seed: int) -> list[Item]:
+    """The same `count` rows each time, drawn by the seed, in the dataset's order; all where there are fewer."""
+    if len(rows) <= count:
+        return list(rows)
+    places = random.Random(f"evaluation:{seed}").sample(range(len(rows)), count)
+    return [rows[place] for place in sorted(places)]
+
+
+@dataclass(frozen=True)
+class PlannedReport(Generic[Item]):
+    """Attempts at (row, ordinal) that are made and reported together; `number` counts from 1."""
+
+    number: int
+    horizon: int
+    work: tuple[tuple[Item, int], ...]
+
+
+def reports(config: EvaluationJob, rows: Sequence[Item]) -> list[PlannedReport[Item]]:
+    """All of an evaluation's reports, as many as `config.steps` says. Within a horizon every task is tried once, then
+    every one a second time: what a broken-off evaluation has is of all tasks."""
+    tried = chosen(rows, config.tasks or len(rows), config.seed)
+    work = [(row, ordinal) for ordinal in range(config.repeats) for row in tried]
+    size = config.report_every
+    parts = [
+        (horizon, tuple(work[start : start + size]))
+        for horizon in config.horizons
+        for start in range(0, len(work), size)
+    ]
+    return [PlannedReport(number, horizon, part) for number, (horizon, part) in enumerate(parts, 1)]
 
 
 class Prompt(Frozen):

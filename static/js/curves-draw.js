@@ -62,6 +62,15 @@
     return [{ type: "scatter", mode: "lines", x: line.at, y: line.y, line: { color: faint(tone, 0.35), width: 1 }, hoverinfo: "skip", showlegend: false, connectgaps: false }];
   }
 
+  /* Points of which no attempt was executed again on the site: rings on the line. */
+  function unverified(line, place, chart, tones, view) {
+    if (!line.open || chart.stacked) return [];
+    const ys = view.smoothing && !line.rare ? envarium.smooth(line.y, view.smoothing) : line.y;
+    const kept = line.at.map((at, spot) => [at, ys[spot], line.open[spot]]).filter(([, value, open]) => open && value !== null);
+    const marker = { color: tones[place % tones.length], size: 8, symbol: "circle-open", line: { width: 1.5 } };
+    return [{ type: "scatter", mode: "markers", name: "not verified", x: kept.map(([at]) => at), y: kept.map(([, value]) => value), marker, hoverinfo: "skip", showlegend: false }];
+  }
+
   const AXES = { time: "time", tokens: "tokens" };
 
   function hover(line, view, smoothed) {
@@ -233,7 +242,8 @@
     const banded = lines.find((line) => line.band);
     const under = chart.stacked ? [] : lines.flatMap((line, place) => bands(line, tones[place % tones.length], place === 0 && lines.length < 3, lines.length > 3 && !line.band, line === banded));
     const raw = lines.flatMap((line, place) => recorded(line, place, chart, tones, view));
-    const traces = [...under, ...raw, ...lines.map((line, place) => trace(line, place, chart, tones, view))];
+    const rings = lines.flatMap((line, place) => unverified(line, place, chart, tones, view));
+    const traces = [...under, ...raw, ...rings, ...lines.map((line, place) => trace(line, place, chart, tones, view))];
     return window.Plotly.react(box, traces, layout(chart, lines, view, tones, ink, soft, legendHeight(traces, box.clientWidth)), { displayModeBar: false, doubleClick: false });
   };
 })();

@@ -52,12 +52,12 @@ def allowances(places: Iterable[FreePlace], start: State) -> tuple[Allowance, ..
 
 
 async def framed(kit: Kit, world: World, task: TaskDraft, others: Sequence[Reference] = ()) -> TaskDraft:
-    """The task with the frame of its reference; without a reference it has none.
+    """The task with the frame of its reference; without a reference, or `frames` in the settings, it has none.
 
     `others` are further runs that earned everything by the checks: they widen it where the author said that another
     right way may change other things, and are only noted where not. Raises InfrastructureError.
     """
-    if task.reference is None:
+    if task.reference is None or not kit.settings.frames:
         return task.model_copy(update={"frame": None})
     return await kit.run(_framed, kit.sandbox, world, task, others)
 

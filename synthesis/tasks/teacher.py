@@ -57,7 +57,8 @@ async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: 
     teacher = teacher_policy(kit, "rollout", ordinal)
     user = None
     if conversational:
-        user = SimulatedUser(kit.asker.chat(kit.site("user", "user", ordinal)), task.instruction)
+        asked = kit.asker.chat(kit.site("user", "user", ordinal))
+        user = SimulatedUser(asked, task.instruction, kit.settings.teacher_user)
     setting = AttemptSetting(conversational=conversational)
     plan = Plan(given, teacher, setting, user, ordinal)
 

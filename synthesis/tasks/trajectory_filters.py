@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, StrictBool
 
@@ -65,9 +65,10 @@ class AttemptFacts(Frozen):
 
 
 class FilterSettings(Frozen):
-    """What a person chooses: the least reward that is kept, and how many actions (None: any number)."""
+    """What a person chooses: the least reward that is kept (None: runs of any reward, and unjudged ones), and how many
+    actions (None: any number)."""
 
-    least_reward: float = Field(default=1.0, ge=0, le=1)
+    least_reward: Annotated[float, Field(ge=0, le=1)] | None = 1.0
     action_range: ActionRange = None
 
 
@@ -119,10 +120,12 @@ def first_filters() -> tuple[TrajectoryFilter, ...]:
 
 def last_filters(chosen: FilterSettings) -> tuple[TrajectoryFilter, ...]:
     """Those after the judge."""
-    unsolved = TrajectoryFilter("not_solved", lambda run: _unsolved(run, chosen.least_reward))
-    if chosen.action_range is None:
-        return (unsolved,)
-    return (unsolved, TrajectoryFilter("action_range", lambda run: _outside(run, chosen.action_range)))
+    filters: list[TrajectoryFilter] = []
+    if (least := chosen.least_reward) is not None:
+        filters.append(TrajectoryFilter("not_solved", lambda run: _unsolved(run, least)))
+    if chosen.action_range is not None:
+        filters.append(TrajectoryFilter("action_range", lambda run: _outside(run, chosen.action_range)))
+    return tuple(filters)
 
 
 def dropped_by(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> tuple[str, str] | None:
@@ -172,7 +175,8 @@ async def filter_attempt(
         await _require_possible(kit, record, task, attempt)
     if attempt.conversational:
         attempt = await _judge_attempt_user(kit, task, attempt)
-    chosen = FilterSettings(least_reward=settings.least_reward, action_range=settings.action_range)
+    least = settings.least_reward if settings.filter_by_reward else None
+    chosen = FilterSettings(least_reward=least, action_range=settings.action_range)
     _require(run, last_filters(chosen), attempt.user_verdict)
     return attempt
 

@@ -48,7 +48,9 @@ WEBAPP_MAY_OF_TRAINING = {
     "memory",
     "metrics",
     "presets",
+    "rewards",
     "sampler",
+    "schedule",
 }
 TRAINING_FLOORS: list[set[str]] = [
     {"config"},

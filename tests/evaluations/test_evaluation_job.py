@@ -23,9 +23,9 @@ from tests.training import small
 from training.attempts import TaskAttempt, Try
 from training.config import EvaluationJob, read_config
 from training.evaluation.job import Attempting, Evaluation, carry_out
-from training.evaluation.plan import reports
 from training.metrics import Artefact, Event, Position, Values, Writer, read
 from training.policy import Trace
+from training.sampler import reports
 from training.step import TooManyLost
 from training.step_record import read_rollouts
 

@@ -62,7 +62,7 @@ def test_the_first_mismatch_executes_the_whole_file_and_the_job_stands_still(
     job.refresh_from_db()
     assert file.verified == 12
     assert [bool(row.quarantined) for row in file.rollouts.order_by("index")] == [False, True] * 6
-    assert job.wish == "pause", "its worker obeys within a step"
+    assert (job.state, job.worker) == (TrainingState.PAUSED, ""), "nothing of its worker is taken any more"
     assert "6 of 12 attempts of step 3 came out otherwise" in job.doubt
     assert "The worker reported a mean reward of 1.0000 for the 12 of them that count" in job.doubt
     assert "executed again they give 0.5000" in job.doubt
@@ -90,7 +90,7 @@ def test_failures_that_the_program_is_said_to_have_ended_are_executed_again(
     assert {row.outcome for row in verification.sampled(file)} == {"solved", "program_error"}
     assert looked(job) == {"files": 1, "executed": 8, "quarantined": 2, "unclear": 0, "reason": ""}
     job.refresh_from_db()
-    assert job.wish == "pause"
+    assert job.state == TrainingState.PAUSED
     assert "2 of 8 attempts of step 3 came out otherwise" in job.doubt
     assert "told that the program ended the attempt; executed again it does not, and they give 0.0000" in job.doubt
     reported = "0.7500 for the 8 of them" if reward == 0.0 else "1.0000 for the 6 of them"
@@ -142,7 +142,7 @@ def test_more_attempts_out_of_time_than_a_slower_worker_explains_are_a_mismatch(
     assert looked(job)["quarantined"] == 4
     assert [bool(row.quarantined) for row in many.rollouts.order_by("index")] == [False] * 12 + [True] * 4
     job.refresh_from_db()
-    assert job.wish == "pause"
+    assert job.state == TrainingState.PAUSED
     assert "4 of 16 attempts of the step are told to have run out of time, and here they do not" in job.doubt
 
 

@@ -54,6 +54,7 @@ def by_hand(points: list[Point], low: int, high: int, width: int) -> list[Bucket
                 max=max(known, default=None),
                 mean=sum(known) / len(known) if known else None,
                 last=known[-1] if known else None,
+                unverified=len(steps),  # rewards of which no attempts were sent
             )
         )
     return found

@@ -99,5 +99,6 @@ async def _item(walked: Walk, kit: Kit, level: Level, spec: ItemSpec, above: dic
         drafts[name] = walked.drafts[kit.path, name] = made
         drafts |= stage.amendment(made)
     walked.ends[kit.path] = ItemEnding(stage=name, state="kept")
-    parts = [] if PIPELINE.barren(level, drafts) else PIPELINE.parts(level, kit.settings)
+    made_of = PIPELINE.barren_parts if PIPELINE.barren(level, drafts) else PIPELINE.parts
+    parts = made_of(level, kit.settings)
     await asyncio.gather(*(_item(walked, kit.at(part.name), BELOW[level], part.spec, drafts) for part in parts))

@@ -141,6 +141,7 @@ PUBLISHED = {
     "envscaler-evaluation": {
         "type": "evaluation",
         "decoding.temperature": 0.7,
+        "decoding.trajectory_tokens": 64 * 1024,
         "repeats": 3,
         "thinking": "stripped",
     },

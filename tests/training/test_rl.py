@@ -27,10 +27,11 @@ from training.config import (  # noqa: E402
     Reinforcement,
     Sampling,
 )
-from training.evaluate import chosen, evaluate  # noqa: E402
+from training.evaluate import evaluate  # noqa: E402
 from training.metrics import Position, Writer, read  # noqa: E402
 from training.model_loader import load_model  # noqa: E402
 from training.rewards import AttemptReward  # noqa: E402
+from training.sampler import chosen  # noqa: E402
 from training.step import TooManyLost  # noqa: E402
 from training.step_record import read_rollouts  # noqa: E402
 from training.trainer_callbacks import Watch, latest_checkpoint  # noqa: E402

@@ -8,9 +8,10 @@ import pytest
 from synthesis.contracts import Attempt, Message
 from synthesis.errors import InfrastructureError, LLMError, SpendCapReached
 from synthesis.formats.records import ToolRecord
+from synthesis.pipeline import PIPELINE
 from synthesis.rollout import STOP
 from synthesis.runtime import Sandbox
-from synthesis.stages import Kit
+from synthesis.stages import Kit, StageSettings
 from synthesis.tasks.teacher import teach
 from tests.training_data.kits import RECORD, SCENARIO, TASK, Scripted, call, kit, say
 
@@ -43,6 +44,21 @@ def test_in_a_conversation_a_user_with_the_intent_talks(sandbox: Sandbox) -> Non
     assert TASK.instruction in user.asked[0][0][0].content
     assert not user.asked[0][1], "a user has no tools"
     assert [message.role for message in made.messages][:2] == ["system", "user"]
+
+
+def test_who_speaks_with_teachers_is_a_setting(sandbox: Sandbox) -> None:
+    for kind in ("optimised", "base"):
+        user = Scripted([say("I am Ada. Open my box, please."), say(STOP)])
+        settings = StageSettings(teacher_user=kind)
+        made = taught(kit(sandbox, settings, teacher=Scripted(list(SOLVES)), user=user), conversational=True)
+        assert made.user.startswith(f"{kind} (")
+
+
+def test_teachers_try_unsolved_tasks_if_that_is_asked_for() -> None:
+    settings = StageSettings(teacher_runs=2, withheld_runs=1)
+    assert PIPELINE.barren_parts("task", settings) == []
+    wanted = PIPELINE.barren_parts("task", settings.model_copy(update={"teach_unsolved": True}))
+    assert [part.spec.withheld for part in wanted] == [False] * 4, "variants are of solved tasks"
 
 
 def test_calls_are_stored_by_item_role_and_ordinal_and_replayed(sandbox: Sandbox) -> None:

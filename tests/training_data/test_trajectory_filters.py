@@ -310,6 +310,11 @@ def test_calls_and_messages_are_actions(sandbox: Sandbox) -> None:
 def test_the_least_reward_is_a_setting(sandbox: Sandbox) -> None:
     made = attempt(outcome="failed", reward=reward(0.5))
     assert sift(sandbox, made, least_reward=0.5) is made
+    nothing = attempt(outcome="failed", reward=reward(0))
+    assert sift(sandbox, nothing, filter_by_reward=False) is nothing, "by format and impossibility alone (ES B.2)"
+    assert (
+        reason(sandbox, nothing, judge(POSSIBLE | {"possible": False}), filter_by_reward=False).reason == "impossible"
+    )
 
 
 def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:

@@ -142,6 +142,11 @@ def test_an_address_that_never_answers_is_given_up(listener: Listener) -> None:
         "http://169.254.169.254/",
         "https://user:word@hooks.example/",
         "ftp://a.example/",
+        "https://93.184.216.34/ho\tok",
+        "https://93.184.216.34/\x00",
+        "https://\uff19\uff13.184.216.34/",
+        "https://93.184.216.34:\uff14\uff14\uff13/",
+        "https://93.184.216.34/a b",
         "x",
     ],
 )
@@ -159,3 +164,19 @@ def test_an_address_that_turns_inside_later_gets_nothing(listener: Listener, mon
     assert (told.state, told.status) == ("waiting", 0)
     assert "private network" in told.said
     assert listener.heard == []
+
+
+def test_messages_that_cannot_be_sent_keep_no_other_waiting(listener: Listener) -> None:
+    bad, _ = services.create_webhook(None, "bad", listener.url)
+    for url in ("http://[::1/", "http://127.0.0.1:99999/", "http://127.0.0.1:1/x\x7f"):
+        for _ in range(10):
+            services.announce("training.alert.began", {})
+        Webhook.objects.filter(pk=bad.pk).update(url=url)
+    Webhook.objects.create(name="unreadable", url=listener.url, sealed_secret="no secret of this installation")
+    services.create_webhook(None, "good", listener.url)
+    services.announce("training.alert.began", {"job": "ftjob-1"})
+    assert jobs.send_due() == 3, "one of each address, since two of them failed"
+    states = dict(Delivery.objects.order_by("webhook__name").values_list("webhook__name", "state"))
+    assert states == {"bad": "waiting", "good": "delivered", "unreadable": "waiting"}
+    assert Delivery.objects.filter(webhook=bad, tries=0).count() == 29
+    assert jobs.send_due() == 0, "all of a bad address wait as long as the one that failed"

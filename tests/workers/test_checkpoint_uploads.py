@@ -245,7 +245,7 @@ def test_two_senders_of_one_file_leave_it_whole() -> None:
         at = 0
         while at < len(content):
             try:
-                at = piece(job, row, "model.safetensors", at, content[at : at + 1_000])
+                at = piece(job, row, "model.safetensors", at, content[at : at + 100_000])
             except WrongOffset as refused:
                 at = refused.facts["received"]
 

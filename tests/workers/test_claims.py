@@ -230,6 +230,7 @@ def test_done_needs_the_final_model_and_is_said_once() -> None:
     with pytest.raises(NoFinalModel):
         end(job, "done")
     upload(job, 4, final=True)
+    take(job, [support.values(1, 4, loss=1.0)])
     result = {"ended": "done", "step": 4, "evaluations": []}
     end(job, "done", result=result, log="the last line")
     assert (job.state, job.fine_tuned_model) == (TrainingState.SUCCEEDED, f"ft:{job.public_id}")

@@ -6,27 +6,22 @@ import gzip
 import hashlib
 import io
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.workers.worker_support import claimed, take, values
+from tests.workers.test_checkpoint_uploads import upload
+from tests.workers.worker_support import API, attempt, claimed, learning, line, operator, queued, take, values
+from webapp.accounts.models import AuditEntry
+from webapp.claims import StaleClaim
 from webapp.runs import control
 from webapp.runs.curves.marks import marks_of
-from webapp.runs.models import MetricPoint, RolloutFile, TrainingEvent, TrainingJob
-from webapp.workers import claims, rollout_uploads
+from webapp.runs.models import MetricPoint, RolloutFile, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.transitions import AttemptEnding
+from webapp.workers import claims, llm_proxy, rollout_uploads
 
 pytestmark = pytest.mark.django_db
-
-
-def line(reward: float | None, *, earned: float | None = None, environment: str = "e1", **more: Any) -> dict[str, Any]:
-    """An attempt as a trainer writes it; `reward` is what the step learnt from, `earned` the verifier's."""
-    earned = reward if earned is None else earned
-    attempt: dict[str, Any] = {"policy": "p", "ending": "answered", "outcome": "failed"}
-    if earned is not None:
-        attempt |= {"reward": {"reward": earned, "passed": 0, "total": 1, "verdicts": [], "rule": "goals"}}
-    masked = {"masked": "infra_error"} if reward is None else {}
-    return {"row": "row-1", "environment": environment, "reward": reward, "attempt": attempt} | masked | more
 
 
 def arrive(job: TrainingJob, lines: list[dict[str, Any]], step: int = 40) -> None:
@@ -35,21 +30,27 @@ def arrive(job: TrainingJob, lines: list[dict[str, Any]], step: int = 40) -> Non
     rollout_uploads.take_rollouts(job.public_id, job.attempt, step, io.BytesIO(content), digest)
 
 
-STEP = [line(1.0), line(0.5), line(0.0, environment="e2"), line(0.26, environment="e2"), line(None)]
-"""Of the four that count the mean is 0.44; one that was lost is in no mean."""
+REWARDS = (1.0, 0.5, 0.0, 0.26, None, 0.44)
+STEP = [line(place, reward, number=1 + place // 2) for place, reward in enumerate(REWARDS)]
+"""Of the five that count the mean is 0.44; one that was lost is in no mean. Two are of e1, two of e2."""
+
+
+def learner(**fields: Any) -> TrainingJob:
+    return claimed(queued(tasks=3, **fields))[0]
 
 
 @pytest.mark.parametrize("first", ["numbers", "rollouts"])
 def test_a_mean_that_the_rollouts_do_not_give_marks_the_point_and_pauses_the_job(first: str) -> None:
-    job, _, worker = claimed()
-    posted = [values(1, 40, reward=0.81, success=0.25, loss=9.0)]
+    job, _, worker = claimed(queued(tasks=3))
+    posted = [values(1, 40, reward=0.81, success=0.2, loss=9.0)]
     arrivals = [lambda: take(job, posted), lambda: arrive(job, STEP)]
     for arrival in arrivals if first == "numbers" else reversed(arrivals):
         arrival()
     job.refresh_from_db()
     words = "The worker reported a mean reward of 0.81 for step 40; its rollouts give 0.44."
     assert job.doubt == words
-    assert claims.heartbeat(worker, {}, job.public_id, 1).wish == "pause"
+    assert (job.state, job.worker) == (TrainingState.PAUSED, "")
+    assert claims.heartbeat(worker, {}, job.public_id, 1).stale, "its worker ends the trainer"
     point = MetricPoint.objects.get(contradicted__isnull=False)
     assert (point.key.name, point.value, point.contradicted) == ("reward", 0.81, pytest.approx(0.44))
     event = TrainingEvent.objects.get(job=job, level="error")
@@ -58,9 +59,10 @@ def test_a_mean_that_the_rollouts_do_not_give_marks_the_point_and_pauses_the_job
 
 
 def test_what_the_rollouts_give_is_believed_to_the_last_digits_of_a_sum() -> None:
-    job, _, worker = claimed()
+    job, _, worker = claimed(queued(tasks=3))
     arrive(job, STEP)
-    sums = {"reward": 0.44 + 1e-9, "success": 0.25, "length": 0.0, "environment__e1__reward": 0.75}
+    sums = {"reward": 0.44 + 1e-9, "success": 0.2, "length": 9.0, "environment__e1__reward": 0.75}
+    sums |= {"outcome__infra_error": 1 / 6, "outcome__user_error": 0.0, "environment__e2__program_errors": 0.0}
     take(job, [values(1, 40, **sums, environment__e2__reward=0.13, horizon=30.0)])
     job.refresh_from_db()
     assert (job.doubt, job.wish) == ("", "")
@@ -69,39 +71,74 @@ def test_what_the_rollouts_give_is_believed_to_the_last_digits_of_a_sum() -> Non
 
 
 def test_the_numbers_of_an_environment_are_compared_too() -> None:
-    job, _, _ = claimed()
+    job = learner()
     arrive(job, STEP)
-    take(job, [values(1, 40, reward=0.44, environment__e2__reward=0.9, environment__e2__success=0.5)])
+    take(
+        job,
+        [
+            values(
+                1,
+                40,
+                reward=0.44,
+                environment__e2__reward=0.9,
+                environment__e2__success=0.5,
+                environment__e2__length=8.5,
+            )
+        ],
+    )
     job.refresh_from_db()
     assert job.doubt == (
         "The worker reported a mean reward of environment e2 of 0.90 for step 40; its rollouts give 0.13. "
-        "1 more of the step's numbers differ."
+        "2 more of the step's numbers differ."
     )
 
 
 def test_all_or_nothing_is_the_mean_of_what_was_learnt_from() -> None:
-    job, _, _ = claimed()
-    arrive(job, [line(1.0, earned=1.0), line(0.0, earned=0.75)])
+    job = learner(config=learning(reward="all_or_nothing"))
+    most = line(reward=0.0, place=1, attempt=attempt(0.75))
+    arrive(job, [line(), most, line(2), line(3, 0.0)])
     take(job, [values(1, 40, reward=0.5, success=0.5)])
     job.refresh_from_db()
     assert job.doubt == ""
-    take(job, [values(2, 40, reward=0.875)])
+    take(job, [values(2, 40, reward=0.6875)])
     job.refresh_from_db()
-    assert "0.88 for step 40; its rollouts give 0.50" in job.doubt
+    assert "0.69 for step 40; its rollouts give 0.50" in job.doubt
 
 
-def test_a_point_is_told_once_and_a_second_step_again_after_a_person_resumed() -> None:
-    job, _, _ = claimed()
+def test_a_number_of_attempts_that_are_not_there_is_marked() -> None:
+    job = learner()
+    arrive(job, STEP)
+    take(job, [values(1, 40, environment__e0__reward=1.0)])
+    job.refresh_from_db()
+    assert "environment e0 for step 40; its rollouts give none" in job.doubt
+    assert [mark.words for mark in marks_of(job) if mark.kind == "doubt"] == [job.doubt]
+
+
+def test_after_a_contradiction_only_heartbeats_are_taken_until_a_person_resumes() -> None:
+    job, _, worker = claimed(queued(tasks=3))
     arrive(job, STEP)
     take(job, [values(1, 40, reward=0.81)])
-    take(job, [values(2, 40, loss=1.0)])
-    assert TrainingEvent.objects.filter(job=job, level="error").count() == 1
+    late: list[Callable[[], Any]] = [
+        lambda: take(job, [values(2, 41, reward=0.9)]),
+        lambda: arrive(job, STEP, step=41),
+        lambda: upload(job, 41),
+        lambda: claims.end(job.public_id, 1, AttemptEnding("done")),
+        lambda: llm_proxy.complete(job.public_id, 1, "user", {"messages": []}, None),
+    ]
+    for act in late:
+        with pytest.raises(StaleClaim):
+            act()
+    assert claims.heartbeat(worker, {}, job.public_id, 1).stale
+    assert claims.claim(worker, API) is None
     job.refresh_from_db()
-    control.resume(job, None)
-    job.refresh_from_db()
-    assert (job.doubt, job.wish) == ("", "")
-    take(job, [values(3, 41, reward=0.9)])
+    control.resume(job, operator())
+    entry = AuditEntry.objects.get(action="training.resume")
+    assert "its rollouts give 0.44" in entry.detail["despite"]
+    job, _, _ = claimed(job)
+    assert (job.doubt, job.attempt) == ("", 2)
+    take(job, [values(1, 41, reward=0.9)])
     arrive(job, STEP, step=41)
     job.refresh_from_db()
     assert "step 41" in job.doubt
+    assert TrainingEvent.objects.filter(job=job, kind="alarm").count() == 2
     assert RolloutFile.objects.get(job=job, step=41).means["reward"] == pytest.approx(0.44)

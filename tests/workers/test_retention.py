@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.workers import worker_support as support
 from tests.workers.test_checkpoint_uploads import begin, rollouts, upload
-from tests.workers.worker_support import blob, checkpoint_files, claimed, line
+from tests.workers.worker_support import blob, checkpoint_files, claimed, step_lines, take, values
 from webapp.runs import transitions
 from webapp.runs.models import (
     Checkpoint,
@@ -69,7 +69,7 @@ def test_adapters_that_others_lie_upon_stay_while_a_job_waits_for_them() -> None
 
 def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
     job, _, _ = claimed()
-    rollouts(job, blob([line()]))
+    rollouts(job, blob(step_lines()))
     upload(job, 2)
     upload(job, 4, final=True)
     half = begin(job, checkpoint_files(3), step=3)
@@ -80,7 +80,8 @@ def test_what_is_old_is_let_go_and_rows_stay(settings: Any) -> None:
     stored = RolloutFile.objects.get().stored
     assert retention.prune() == 1, "a job that runs keeps its checkpoints, and goes on with its upload"
     assert not default_storage.exists(stored)
-    assert (RolloutFile.objects.get().stored, RunRollout.objects.count()) == ("", 1)
+    assert (RolloutFile.objects.get().stored, RunRollout.objects.count()) == ("", 4)
+    take(job, [values(1, 4, loss=1.0)])
     claims.end(job.public_id, 1, transitions.AttemptEnding("done"))
     TrainingJob.objects.update(finished_at=long_ago)
     assert retention.prune() == 2

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from tests.fixtures import replay_seed
-from tests.workers import worker_support as support
 from tests.workers.test_checkpoint_uploads import rollouts, stored_names
-from tests.workers.worker_support import at_once, blob, claimed, frozen, line
+from tests.workers.worker_support import at_once, blob, claimed, frozen, line, queued, step_lines
 from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingEvent
 from webapp.runs.rollouts import rollout_file
@@ -24,14 +23,11 @@ pytestmark = pytest.mark.django_db
 
 def test_attempts_of_a_step_become_rows_with_their_tasks() -> None:
     run = replay_seed.make(replay_seed.ordinary())
-    job, _, _ = claimed()
-    lost = support.attempt(outcome="infra_error", ending="lost", answer="", messages=[])
-    lines = [
-        line(0, f"revision:{run.revision_id}"),
-        line(1, f"revision:{run.revision_id}", reward=None, advantage=None, masked="infra_error", attempt=lost),
-        line(2, "revision:999999999"),
-        line(3, "trajectory:1"),
-    ]
+    name = f"revision:{run.revision_id}"
+    job, _, _ = claimed(queued(dataset=frozen(names=[name, "revision:999999999"])))
+    lines = step_lines(0.5, None, 1.0, 0.0)
+    for place, told in enumerate(lines):
+        told["row"] = name if place < 2 else "revision:999999999"
     content = blob(lines)
     assert rollouts(job, content, step=3) == 4
     assert rollouts(job, content, step=3) == 4, "sent again, it is answered alike"
@@ -40,19 +36,20 @@ def test_attempts_of_a_step_become_rows_with_their_tasks() -> None:
     rows = list(file.rollouts.order_by("index"))
     assert [row.revision_id for row in rows] == [run.revision_id, run.revision_id, None, None]
     assert rows[0].task_id == run.task_id
-    assert (rows[0].outcome, rows[0].reward, rows[0].turns, rows[0].tokens) == ("solved", 0.5, 1, 9)
+    assert (rows[0].outcome, rows[0].reward, rows[0].turns, rows[0].tokens) == ("failed", 0.5, 1, 9)
     assert (rows[1].outcome, rows[1].reward, rows[1].masked) == ("infra_error", None, "infra_error")
     assert rollout_file.line(file, 1).ordinal == 1
     with pytest.raises(Conflict):
-        rollouts(job, blob(lines[:1]), step=3)
+        rollouts(job, blob(step_lines()), step=3)
 
 
 def test_ids_of_an_uploaded_file_lead_to_no_task() -> None:
     run = replay_seed.make(replay_seed.ordinary())
-    job, _, _ = claimed(dataset=frozen(source="file"))
-    rollouts(job, blob([line(0, f"revision:{run.revision_id}")]))
-    row = RunRollout.objects.get()
-    assert (row.revision_id, row.task_id) == (None, None)
+    name = f"revision:{run.revision_id}"
+    job, _, _ = claimed(queued(dataset=frozen(source="file", names=[name])))
+    rollouts(job, blob([told | {"row": name} if told["row"] == "row-0" else told for told in step_lines()]))
+    row = RunRollout.objects.get(index=0)
+    assert (row.row, row.revision_id, row.task_id) == (name, None, None)
 
 
 def many(size: int) -> bytes:
@@ -88,13 +85,18 @@ def test_hostile_attempts_are_refused_whole(content: bytes) -> None:
 
 
 def test_lines_that_cannot_be_read_are_left_out_with_their_reason_and_the_rest_goes_in() -> None:
-    job, _, _ = claimed()
-    assert rollouts(job, blob([line(), line(surprise=1), line(2), b"[", line(4)])) == 3
-    assert list(RunRollout.objects.order_by("index").values_list("index", flat=True)) == [0, 2, 4]
+    job, _, _ = claimed(queued(tasks=3))
+    lines: list[Any] = step_lines(1.0, 1.0, 1.0, 0.0, 0.0, 0.0)
+    lines[1], lines[3] = line(surprise=1), b"["
+    assert rollouts(job, blob(lines)) == 4
+    assert list(RunRollout.objects.order_by("index").values_list("index", flat=True)) == [0, 2, 4, 5]
     event = TrainingEvent.objects.get(level="warn")
-    assert "2 of 5 attempts of step 1 are not kept" in event.message
+    assert "2 of 6 attempts of step 1 are not kept" in event.message
     assert "step 1, line 2: is no attempt: surprise" in event.message
     assert "step 1, line 4: not valid JSON" in event.message
+    lines[2] = lines[4] = b"["
+    with pytest.raises(Unusable, match="4 of 6 attempts were lost or cannot be read"):
+        rollouts(job, blob(lines), step=2)
 
 
 def test_a_line_of_countless_values_is_refused_by_its_number_and_costs_no_memory_here() -> None:
@@ -127,20 +129,27 @@ def test_a_body_of_another_hash_or_size_is_not_taken(settings: Any) -> None:
         rollouts(job, blob([line()]))
 
 
-def test_hostile_texts_are_cut_and_cleaned() -> None:
+def test_hostile_texts_are_refused_and_shown_in_ascii() -> None:
     job, _, _ = claimed()
-    rollouts(
-        job, blob([line(0, "a\x00b", environment="e" * 900, setting="s" * 90, verifier="v" * 900, masked="m" * 90)])
-    )
-    row = RunRollout.objects.get()
-    assert "\x00" not in row.row
-    assert [len(one) for one in (row.environment, row.setting, row.verifier, row.masked)] == [200, 16, 64, 40]
+    for name, told in (
+        ("row", "a\x00b\u202e"),
+        ("environment", "e" * 900),
+        ("setting", "s" * 90),
+        ("verifier", "v" * 9),
+    ):
+        lines = step_lines()
+        lines[2][name] = told
+        with pytest.raises(Unusable, match="rollouts of step 1, line 3: ") as refused:
+            rollouts(job, blob(lines))
+        assert str(refused.value).isascii()
+        assert len(str(refused.value)) < 400
+    assert TrainingEvent.objects.filter(job=job, kind="refused").count() == 4
 
 
 @pytest.mark.django_db(transaction=True)
 def test_attempts_that_arrive_twice_at_once_are_kept_once() -> None:
-    job, _, _ = claimed()
-    content = blob([line(number) for number in range(50)])
+    job, _, _ = claimed(queued(tasks=25))
+    content = blob(step_lines(*[1.0] * 50))
     before = stored_names("rollouts")
     found = at_once(*(lambda: rollouts(job, content) for _ in range(4)))
     assert found == [50] * 4

@@ -20,9 +20,10 @@ from tests.workers.worker_support import (
     checkpoint_files,
     course,
     frozen,
-    line,
     operator,
     queued,
+    safetensors,
+    step_lines,
     values,
     weights,
 )
@@ -89,10 +90,11 @@ def test_a_job_from_claim_to_model(worker: WorkerProgram) -> None:
         got = worker.get(file["url"].partition("/api/v1")[2])
         assert hashlib.sha256(got.content).hexdigest() == file["sha256"]
         assert len(got.content) == file["bytes"]
-    assert worker.post(at(told, "records"), {"records": course(1, 5)}).json() == {"next_seq": 6}
-    content = blob([line(number) for number in range(3)])
+    records = [values(step, step, loss=1.0 / step, **({"reward": 0.625} if step == 2 else {})) for step in range(1, 6)]
+    assert worker.post(at(told, "records"), {"records": records}).json() == {"next_seq": 6}
+    content = blob(step_lines())
     digest = {"X-Content-SHA256": hashlib.sha256(content).hexdigest()}
-    assert worker.put(at(told, "rollouts/2"), content, **digest).json() == {"count": 3}
+    assert worker.put(at(told, "rollouts/2"), content, **digest).json() == {"count": 4}
     send_checkpoint(worker, told, 5, checkpoint_files(5))
     problem(worker.post(at(told, "end"), {"exit": "done"}), 409)
     send_checkpoint(worker, told, 5, FINAL, final=True)
@@ -106,7 +108,7 @@ def test_a_job_from_claim_to_model(worker: WorkerProgram) -> None:
     assert Worker.objects.get().stopped_at
     job.refresh_from_db()
     assert job.fine_tuned_model == f"ft:{job.public_id}"
-    assert (MetricPoint.objects.count(), RunRollout.objects.count()) == (5, 3)
+    assert (MetricPoint.objects.count(), RunRollout.objects.count()) == (6, 4)
 
 
 def test_a_gap_says_where_to_go_on(worker: WorkerProgram) -> None:
@@ -224,9 +226,9 @@ def test_hostile_introductions(worker: WorkerProgram, body: dict[str, Any]) -> N
 
 
 def test_pieces_are_bounded(worker: WorkerProgram) -> None:
-    queued()
-    told = claim(worker)
-    content = weights(bytes(checkpoint_uploads.PIECE_BYTES + 64))
+    queued(model="small/model")
+    told = claim(worker, models=["small/model"])
+    content = safetensors({"w": [checkpoint_uploads.PIECE_BYTES // 2 + 32]})
     listed = [{"path": "model.safetensors", "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}]
     begun = worker.post(at(told, "checkpoints"), {"step": 1, "files": listed}).json()
     place = at(told, f"checkpoints/{begun['id']}/files?path=model.safetensors&offset=")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import math
 import tempfile
 import threading
 from collections.abc import Callable, Sequence
@@ -17,9 +18,12 @@ from django.db import connection
 from django.utils import timezone
 from pydantic import TypeAdapter
 
+from synthesis.contracts import CheckRecord, ChecksVerifier, Tool
+from synthesis.contracts import Program as ProgramRecord
+from synthesis.rollout import RolloutTask
 from tests.fixtures.api import BASE, Program, token_of
 from training.config import Reinforcement
-from training.dataset import Split, TrajectoryRow, freeze
+from training.dataset import Split, TaskRow, freeze
 from training.metrics import Record
 from webapp.accounts.models import Role, User
 from webapp.datasets.models import Dataset, DatasetState
@@ -37,24 +41,39 @@ def operator(name: str = "an-operator") -> User:
     return User.objects.get_or_create(username=name, defaults={"role": Role.OPERATOR})[0]
 
 
-def row(number: int) -> TrajectoryRow:
-    messages = [{"role": "user", "content": f"Say {number}"}, {"role": "assistant", "content": str(number)}]
-    return TrajectoryRow.model_validate({"id": f"row-{number}", "environment": f"e{number % 4}", "messages": messages})
+PROGRAM = ProgramRecord(source="class A: pass", class_name="A", tools=(Tool(name="look"),))
+VERIFIER = ChecksVerifier(checks=(CheckRecord(source="True"),))
+TASK = RolloutTask(key="", program=PROGRAM, initial={}, instruction="Look.", verifier=VERIFIER)
+ROLLOUTS = 2
+"""Attempts at each task of a step."""
+HORIZON = 8
 
 
-def frozen(rows: int = 8, source: str = "selection") -> Dataset:
-    """A dataset whose files lie in the store, as freezing leaves it."""
+def row(number: int, name: str = "") -> TaskRow:
+    told = {"id": name or f"row-{number}", "environment": f"e{number % 4}"}
+    return TaskRow.model_validate({**told, "rollout": TASK.model_copy(update={"key": told["id"]})})
+
+
+def learning(tasks: int = 2, **changes: Any) -> dict[str, Any]:
+    """The configuration of a job whose steps are so many tasks, with two attempts at each."""
+    sampling = {"environments": 1, "tasks": tasks, "rollouts": ROLLOUTS}
+    limits = {"infra_error_share": 0.5}
+    told = {"type": "reinforcement", "seed": 7, "sampling": sampling, "horizon": {"kind": "constant", "turns": HORIZON}}
+    return Reinforcement.model_validate(told | {"limits": limits} | changes).model_dump(mode="json")
+
+
+def frozen(rows: int = 8, source: str = "selection", names: Sequence[str] = ()) -> Dataset:
+    """A dataset of tasks whose files lie in the store, as freezing leaves it; the first rows have these names."""
+    made = [row(number, names[number] if number < len(names) else "") for number in range(rows)]
     with tempfile.TemporaryDirectory() as folder:
-        manifest = freeze(
-            Path(folder), map(row, range(rows)), name="few", kind="trajectories", split=Split(test_share=0)
-        )
+        manifest = freeze(Path(folder), made, name="few", kind="tasks", split=Split(test_share=0))
         stored = f"datasets/{manifest.sha256}"
         for path in Path(folder).iterdir():
             if not default_storage.exists(f"{stored}/{path.name}"):
                 default_storage.save(f"{stored}/{path.name}", ContentFile(path.read_bytes()))
     return Dataset.objects.create(
         name="few",
-        kind="trajectories",
+        kind="tasks",
         source=source,
         state=DatasetState.READY,
         stored=stored,
@@ -64,13 +83,13 @@ def frozen(rows: int = 8, source: str = "selection") -> Dataset:
     )
 
 
-def queued(**fields: Any) -> TrainingJob:
+def queued(tasks: int = 2, **fields: Any) -> TrainingJob:
     return TrainingJob.objects.create(
         **{
             "method": "reinforcement",
             "model": "envarium-demo",
-            "dataset": fields.pop("dataset", None) or frozen(),
-            "config": Reinforcement(seed=7).model_dump(mode="json"),
+            "dataset": fields.pop("dataset", None) or frozen(max(8, tasks)),
+            "config": learning(tasks),
             "state": TrainingState.QUEUED,
             **fields,
         }
@@ -112,10 +131,33 @@ def take(job: TrainingJob, records: Sequence[dict[str, Any]], number: int | None
     return ingest.take_records(job.public_id, number or job.attempt, RECORDS.validate_python(list(records)))
 
 
-def weights(text: bytes = b"\x00" * 64) -> bytes:
-    """The smallest file of safetensors."""
-    header = json.dumps({"w": {"dtype": "F32", "shape": [len(text) // 4], "data_offsets": [0, len(text)]}}).encode()
-    return len(header).to_bytes(8, "little") + header + text
+WIDTH, LAYERS, WORDS = 128, 4, 700
+CONFIG = json.dumps({"hidden_size": WIDTH, "num_hidden_layers": LAYERS, "vocab_size": WORDS}).encode()
+
+
+def demo_shapes() -> dict[str, list[int]]:
+    """Tensors of the demo's model (`training.demo.model`)."""
+    layer = {
+        "self_attn.q_proj": [128, 128], "self_attn.k_proj": [64, 128], "self_attn.v_proj": [64, 128],
+        "self_attn.o_proj": [128, 128], "mlp.gate_proj": [384, 128], "mlp.up_proj": [384, 128],
+        "mlp.down_proj": [128, 384], "input_layernorm": [128],
+    }  # fmt: skip
+    inner = {f"model.layers.{n}.{name}.weight": shape for n in range(LAYERS) for name, shape in layer.items()}
+    return {"model.embed_tokens.weight": [WORDS, WIDTH]} | inner
+
+
+def safetensors(shapes: dict[str, list[int]], fill: bytes = b"\x00") -> bytes:
+    """A file of these tensors, whose numbers (bfloat16) are all alike."""
+    header, end = {}, 0
+    for name, shape in shapes.items():
+        header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [end, end := end + 2 * math.prod(shape)]}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + (fill * (end // len(fill) + 1))[:end]
+
+
+def weights(fill: bytes = b"\x00") -> bytes:
+    """Weights of the demo's model."""
+    return safetensors(demo_shapes(), fill)
 
 
 def announced(files: dict[str, bytes]) -> list[AnnouncedFile]:
@@ -124,24 +166,37 @@ def announced(files: dict[str, bytes]) -> list[AnnouncedFile]:
 
 def checkpoint_files(step: int) -> dict[str, bytes]:
     return {
-        "model.safetensors": weights(step.to_bytes(4, "little") * 16),
+        "model.safetensors": weights(step.to_bytes(4, "little")),
         "trainer_state.json": json.dumps({"global_step": step}).encode(),
         "optimizer.pt": b"PK-not-read-here",
     }
 
 
-FINAL = {"model.safetensors": weights(), "config.json": b"{}", "tokenizer.json": b"{}"}
+FINAL = {"model.safetensors": weights(), "config.json": CONFIG, "tokenizer.json": b"{}"}
 
 
-def attempt(**more: Any) -> dict[str, Any]:
+def attempt(reward: float | None = 1.0, **more: Any) -> dict[str, Any]:
+    """An attempt that its verifier gave this reward; None: it was lost."""
     messages = [{"role": "user", "content": "Do it."}, {"role": "assistant", "content": "Done."}]
-    told = {"policy": "model", "ending": "answered", "outcome": "solved", "messages": messages, "answer": "Done."}
+    outcome = "infra_error" if reward is None else "solved" if reward == 1 else "failed"
+    told: dict[str, Any] = {"policy": "model", "ending": "answered", "outcome": outcome, "messages": messages}
+    if reward is not None:
+        told["reward"] = {"reward": reward, "passed": 0, "total": 1, "verdicts": [], "rule": "goals"}
+    return told | {"answer": "Done."} | more
+
+
+def line(place: int = 0, reward: float | None = 1.0, *, number: int | None = None, **more: Any) -> dict[str, Any]:
+    """A line of a step's file, as a trainer writes it: an attempt at the row of this `number`."""
+    number = place // ROLLOUTS if number is None else number
+    told = {"row": f"row-{number}", "environment": f"e{number % 4}", "setting": "task", "ordinal": place % ROLLOUTS}
+    told |= {"verifier": TASK.verifier_hash, "reward": reward, "masked": "infra_error" if reward is None else ""}
+    told |= {"tokens": 9, "advantage": 0.1, "policy_step": 0, "horizon": HORIZON, "attempt": attempt(reward)}
     return told | more
 
 
-def line(ordinal: int = 0, row: str = "revision:1", **more: Any) -> dict[str, Any]:
-    told = {"row": row, "environment": "e0", "setting": "task", "verifier": "0" * 64, "ordinal": ordinal, "tokens": 9}
-    return told | {"reward": 0.5, "advantage": 0.1, "policy_step": 3, "horizon": 8, "attempt": attempt()} | more
+def step_lines(*rewards: float | None) -> list[dict[str, Any]]:
+    """The attempts of a step, each of which earned one of these."""
+    return [line(place, reward) for place, reward in enumerate(rewards or (1.0, 0.5, 1.0, 0.0))]
 
 
 def blob(lines: Sequence[Any]) -> bytes:

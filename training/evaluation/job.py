@@ -14,10 +14,10 @@ from training.attempts import Table, TaskAttempt, Try, flow
 from training.config import EvaluationJob, Masking
 from training.dataset import TaskRow
 from training.evaluation.asked_policy import AskedModels, attempt_all
-from training.evaluation.plan import PlannedReport, reports
 from training.job import WallTime
 from training.metrics import Writer
 from training.rewards import scored
+from training.sampler import PlannedReport, reports
 from training.step import TooManyLost
 from training.step_record import Judged, program_error_words, unknown_users_words, values_of, write_rollouts
 from training.trainer_callbacks import Ended
@@ -88,12 +88,12 @@ class _Desk:
     """Reports that grow while attempts flow: nobody waits for a report's last attempt, and each report is written when
     it and those before it are whole, so that none is missing behind which the evaluation would go on."""
 
-    def __init__(self, job: Evaluation, planned: Sequence[PlannedReport]) -> None:
+    def __init__(self, job: Evaluation, planned: Sequence[PlannedReport[TaskRow]]) -> None:
         self.job = job
         self.written = job.reported
         self.out_of_time = False
         self.work: list[Try] = []
-        self._report_of: list[PlannedReport] = []
+        self._report_of: list[PlannedReport[TaskRow]] = []
         self._first: list[bool] = []
         self._waiting = list(planned)
         self._made: dict[int, dict[int, TaskAttempt]] = {report.number: {} for report in planned}
@@ -136,7 +136,7 @@ def _require_most(judged: Sequence[Judged], most: float) -> None:
         )
 
 
-def _write(job: Evaluation, report: PlannedReport, judged: Sequence[Judged], seconds: float) -> None:
+def _write(job: Evaluation, report: PlannedReport[TaskRow], judged: Sequence[Judged], seconds: float) -> None:
     """The report's numbers and its attempts; the attempts come last, and with them it counts."""
     values: dict[str, float] = values_of(judged, seconds) | {"horizon": float(report.horizon)}
     job.writer.values(report.number, values)

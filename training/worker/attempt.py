@@ -27,6 +27,7 @@ from training.worker.uploads import Sender, send_checkpoint, send_files, send_re
 LOOK_S = 0.2
 STOP_S = 1_800.0
 """A trainer that was told to stop and has not after so long is ended."""
+NAMED_UNSENT = 5
 RESULT_BYTES = 1024 * 1024
 
 
@@ -41,6 +42,8 @@ class Control:
     stale: bool = False
     failed: Exception | None = None
     pid: int | None = None
+    unsent: list[str] = field(default_factory=list)
+    """Files of attempts that could not be sent: why numbers of a finished job have no attempts behind them."""
     trained: threading.Event = field(default_factory=threading.Event)
 
     @property
@@ -196,7 +199,7 @@ def _sending(place: Workplace, control: Control, send: Callable[[Sender, Callabl
 def _sender(place: Workplace, control: Control) -> Sender:
     # A worker that is to end sends what it can; the rest is sent after its next start.
     given_up = lambda: control.lost or (control.ending() and control.trained.is_set())  # noqa: E731
-    return Sender(place.client, control.told, control.folder, given_up, place.say, place.store)
+    return Sender(place.client, control.told, control.folder, given_up, place.say, place.store, control.unsent)
 
 
 def _send_rest(place: Workplace, control: Control) -> None:
@@ -217,6 +220,8 @@ def _tell_end(place: Workplace, control: Control, name: str, code: int | None) -
         send_checkpoint(_sender(place, control), step, folder / MODEL, final=True)
         shards.prune(place.store, control.told.job, 0)
     message = child.message_of(folder, name, code)
+    if name == "done" and control.unsent:
+        message = f"Attempts that could not be sent: {'; '.join(control.unsent[:NAMED_UNSENT])}."
     _tell(place, control.told, name, message, result, child.log_of(folder), control)
 
 

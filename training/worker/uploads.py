@@ -12,7 +12,7 @@ import re
 import shutil
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ _FOLDER = re.compile(r"[A-Za-z0-9_-]{1,100}")
 @dataclass(frozen=True)
 class Sender:
     """What both readers know. `given_up` is asked while they are patient; `say` prints a line; `store` is where shards
-    of checkpoints are kept (`training.worker.shards`)."""
+    of checkpoints are kept (`training.worker.shards`). What cannot be sent is noted in `unsent`, in words."""
 
     client: Client
     told: Assignment
@@ -47,6 +47,7 @@ class Sender:
     given_up: Callable[[], bool]
     say: Callable[[str], None]
     store: str = ""
+    unsent: list[str] = field(default_factory=list)
 
     def call(self, method: str, rest: str, body: Any = None, **more: Any) -> dict[str, Any]:
         path = attempt_path(self.told.job, self.told.attempt, rest)
@@ -129,6 +130,8 @@ def _send(sender: Sender, artefact: Artefact) -> None:
     except FileNotFoundError:
         # The trainer keeps the latest few checkpoints; while the server was away some may have gone.
         sender.say(f"{artefact.path} is gone, so it is not sent")
+        if artefact.what == "rollouts":
+            sender.unsent.append(f"{artefact.path} is gone")
     except (StaleAttempt, Unauthorised):
         raise
     except ServerRefusal as error:
@@ -147,7 +150,9 @@ def _keep_shards(sender: Sender, checkpoint: Path, folders: list[str]) -> None:
 
 def _send_rollouts(sender: Sender, step: int, path: Path) -> None:
     if path.stat().st_size > ROLLOUT_BYTES:
-        sender.say(f"{path.name} has more than {ROLLOUT_BYTES >> 20} MiB, so it is not sent")
+        words = f"{path.name} has more than {ROLLOUT_BYTES >> 20} MiB"
+        sender.say(f"{words}, so it is not sent")
+        sender.unsent.append(words)
         return
     content = path.read_bytes()
     digest = hashlib.sha256(content).hexdigest()

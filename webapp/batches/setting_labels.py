@@ -58,12 +58,12 @@ class SettingLabel:
 COUNTS = (
     SettingLabel("scenarios", "Scenarios", "initial states an environment; 0: only assess it", "ours"),
     SettingLabel("tasks", "Tasks", "in each scenario", "ours"),
-    SettingLabel(
-        "teacher_runs", "Teacher runs", "trajectories a task and setting, if a solver solved it; 0 makes none", "ours"
-    ),
+    SettingLabel("teacher_runs", "Teacher runs", "trajectories a task and setting; 0 makes none", "ours"),
+    SettingLabel("teach_unsolved", "Unsolved tasks too", "teachers also try what no solver run solved", "ours"),
     SettingLabel("solver_runs", "Solver runs", "tries at a reference; the shortest that earns 1 is it", "ours"),
     SettingLabel("conversational", "Conversations too", "teachers also talk with a simulated user", "published"),
     SettingLabel("sent_reasoning", "Earlier reasoning", "what teachers see of their own in earlier turns", "ours"),
+    SettingLabel("teacher_user", "User of teachers", "in conversations", "ours"),
     SettingLabel(
         "withheld_runs", "Withheld variants", "runs at each solved task without a tool it needs; 0: none", "ours"
     ),
@@ -101,7 +101,9 @@ ASSESSING = (
 )
 SCORING = (
     SettingLabel("rule", "Score", "of our own tasks", "ours"),
+    SettingLabel("frames", "Frames", "other changes than a right way's earn 0; published: none", "ours"),
     SettingLabel("kept_runs", "Solver runs kept", "of a task, as trajectories; further ones are counted only", "ours"),
+    SettingLabel("filter_by_reward", "Filter by reward", "published: by format and impossibility alone", "ours"),
     SettingLabel("least_reward", "Least reward", "of a trajectory that is kept", "ours"),
     SettingLabel("action_range", "Actions", "of a trajectory that is kept", "ours"),
 )

@@ -25,8 +25,9 @@ FileName = Literal["train.jsonl", "test.jsonl", "manifest.json"]
 NAMES: tuple[FileName, ...] = ("train.jsonl", "test.jsonl", "manifest.json")
 NAMES_FILE = "names.json"
 NEAR_FILE = "near_duplicates.json"
-BESIDE = (NAMES_FILE, NEAR_FILE)
-"""Files beside those of the dataset itself, which no worker needs: names of its rows, near-duplicates."""
+INDEX_FILES: dict[SideName, str] = {"train": "train.index.json", "test": "test.index.json"}
+BESIDE = (NAMES_FILE, NEAR_FILE, *INDEX_FILES.values())
+"""Files beside those of the dataset itself, which no worker needs: names of its rows, near-duplicates, indexes."""
 PIECE = 1 << 20
 
 
@@ -69,6 +70,12 @@ def stored_name(dataset: Dataset, name: str) -> str:
     if name not in NAMES:
         raise NotFound(f"A dataset has no file {name[:80]!r}. It has {', '.join(NAMES)}.")
     return f"{dataset.stored}/{name}"
+
+
+def index_name(dataset: Dataset, side: SideName) -> str:
+    """The name of the index of a side (`row_index.py`) in the file store. Raises Conflict: the dataset is not ready."""
+    manifest_of(dataset)
+    return f"{dataset.stored}/{INDEX_FILES[side]}"
 
 
 def open_file(dataset: Dataset, name: str) -> File[bytes]:

@@ -18,6 +18,7 @@ def check_address(url: str, *, vouched: bool = False) -> Reach | None:
     Looked at when an endpoint is saved and before each use, so that a person is told; each connection looks again and
     goes to the very address that it looked at, because a name may point elsewhere by then.
     """
+    require_plain(url)
     parts = urlsplit(url)
     host = (parts.hostname or "").lower()
     try:
@@ -42,6 +43,20 @@ def check_address(url: str, *, vouched: bool = False) -> Reach | None:
         f"The address {url} is not https: a key would travel in the clear. Use https, or list the host at start: "
         f"ENVARIUM_ENDPOINT_HOSTS={host}:{port}"
     )
+
+
+def require_plain(url: str) -> None:
+    """Raises InputError: the address has characters that no address has.
+
+    Parsers drop some of them or take them for others (full-width digits for digits), each in its own way: what is
+    looked at and what is connected to could be two addresses.
+    """
+    odd = next((letter for letter in url if not "!" <= letter <= "~" or letter in '"<>\\^`{|}'), None)
+    if odd is not None:
+        raise InputError(
+            f"The address {url[:100]!a} has the character {odd!a}, which no address has. Spell a name of other letters "
+            "as xn--…, and other characters in a path as %XX."
+        )
 
 
 def _reach_of(scheme: str) -> Reach:

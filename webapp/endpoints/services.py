@@ -18,7 +18,7 @@ from synthesis.llm.endpoint import StructuredForm
 from synthesis.llm.refusals import LeftOut
 from synthesis.llm.sampling import DEFAULTS, Sampling
 from webapp.accounts.services import audit
-from webapp.endpoints.addresses import check_address
+from webapp.endpoints.addresses import check_address, require_plain
 from webapp.endpoints.key_encryption import seal, unseal
 from webapp.endpoints.models import ASKED, Endpoint, LLMRole, RoleModel, RoleSampling, StructuredOutput
 from webapp.endpoints.queries import find_choice
@@ -58,6 +58,7 @@ def _checked(wish: EndpointChanges, key: str, *, vouched: bool) -> llm.Endpoint:
     if len(wish.models) > MAX_MODELS or any(len(name) > 200 for name in wish.models):
         raise InputError(f"At most {MAX_MODELS} models, each with at most 200 characters in its name.")
     _require_prices(wish.prices or {})
+    require_plain(wish.base_url.strip(" "))
     try:
         opened = _opened(wish.name, wish.base_url, key, wish.max_concurrency, wish.timeout_s, wish.structured)
     except ValidationError as error:

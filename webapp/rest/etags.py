@@ -42,9 +42,12 @@ def matches(header: str, etag: str, *, weak: bool) -> bool:
 def require_match(request: HttpRequest, current: Schema) -> None:
     """Before a write: `If-Match`, where it is sent, must name what a GET would answer now, as `current`.
 
-    Call it inside the transaction that locks the row. Raises `Problem` (412).
+    `*` names nothing that anybody has read, and is refused. Call it inside the transaction that locks the row. Raises
+    `Problem` (412).
     """
     header = request.headers.get("If-Match", "")
+    if "*" in parse_etags(header):
+        raise Problem(412, "If-Match: * names no state that you have read. Read it, and send the ETag of the answer.")
     if header and not matches(header, etag_of(dump(current.model_dump())), weak=False):
         message = "It was changed since you read it. Read it again, look at what changed, and send the new ETag."
         raise Problem(412, message)

@@ -62,6 +62,7 @@ def model_checkpoint(job: TrainingJob) -> Checkpoint | None:
         source = job.after
         if source is None:
             raise InputError("model: `after` needs a job in `after` whose model is taken.")
+        _require_believed(source)
         return _final(source)
     return named_checkpoint(job.model)
 
@@ -77,6 +78,7 @@ def named_checkpoint(model: str) -> Checkpoint | None:
     source = TrainingJob.objects.filter(public_id=name).first()
     if source is None:
         raise InputError(f"model: there is no training job {name[:60]}.")
+    _require_believed(source)
     if not step:
         return _final(source)
     rows = whole(Checkpoint.objects.filter(job=source, final=False, superseded=False))
@@ -141,6 +143,15 @@ def read_object(stored: str) -> dict[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}
+
+
+def _require_believed(job: TrainingJob) -> None:
+    """Raises InputError: what the job's worker reported is not true, and nobody has resumed the job in spite of it."""
+    if job.doubt:
+        raise InputError(
+            f"model: what the worker of {job.public_id} reported is not true, so its models are not given out. Look at "
+            "the job's page, and resume it there if they count all the same."
+        )
 
 
 def _final(job: TrainingJob) -> Checkpoint:

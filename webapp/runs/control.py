@@ -72,8 +72,8 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
     """Let a paused job, or one that failed, go on from its last whole checkpoint; perhaps with more hours or calls.
 
     Hours count over all attempts. A running job whose pause was asked for goes on without it. What was not believed of
-    its worker's reports is no reason any more; the audit log says that this person saw it. Raises NotNow, and
-    InputError: a limit does not fit, or its hours are over.
+    its worker's reports is no reason any more; the audit log says that this person saw it. A job that has succeeded
+    and is not believed counts again. Raises NotNow, and InputError: a limit does not fit, or its hours are over.
     """
     row = _held(job)
     limits = _set_limits(row, hours, calls_allowed)
@@ -88,6 +88,9 @@ def resume(job: TrainingJob, user: Any, *, hours: float | None = None, calls_all
         return row
     if row.state in WAITING:
         raise NotNow(f"The job {row.public_id} waits for a worker already: it needs no resuming.")
+    if row.state == TrainingState.SUCCEEDED and row.doubt and not limits:
+        _write(row, user, "resume", "What its worker reported counts all the same: a person saw it.", **_believed(row))
+        return row
     if row.state not in (TrainingState.PAUSED, TrainingState.FAILED):
         raise NotNow(
             f"The job {row.public_id} {_ended(row)}: it cannot go on. Create a job that begins with its model."

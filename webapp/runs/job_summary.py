@@ -19,9 +19,11 @@ from webapp.runs.launch.estimates import seconds_left, spent
 from webapp.runs.launch.form_choices import split_words
 from webapp.runs.launch.setting_fields import told
 from webapp.runs.models import MetricKey, MetricPoint, TrainingJob
+from webapp.runs.rollouts.verified_steps import count_unverified, verified_steps
 from webapp.runs.setting_labels import LABELS
 
 ROWS = 50
+NOT_VERIFIED = "Not verified: no sample of its attempts was executed again here yet, or none can be."
 HELD_OUT, SAMPLED = "evaluation/success", "evaluation/sampled/success"
 
 
@@ -31,6 +33,7 @@ class HeadlineNumbers:
     second temperature."""
 
     reward: float | None
+    is_reward_verified: bool
     loss: float | None
     before: float | None
     before_step: int
@@ -51,7 +54,9 @@ def strip(job: TrainingJob) -> HeadlineNumbers:
     if held_out is not None:
         points = MetricPoint.objects.filter(key=held_out, superseded=False, value__isnull=False).order_by("step")
         first = points.values_list("step", "value").first()
+    reward = last.get("reward")
     return HeadlineNumbers(
+        is_reward_verified=reward is not None and reward.last_step in verified_steps(job),
         reward=last["reward"].last_value if "reward" in last else None,
         loss=last["loss"].last_value if "loss" in last else None,
         before=first[1] if first else None,
@@ -147,6 +152,10 @@ def numbers(job: TrainingJob, chart: Chart, before: int | None) -> tuple[list[Nu
     steps = sorted(by_step, reverse=True)
     kept = steps[:ROWS]
     words: dict[int, list[str]] = {}
+    verified = verified_steps(job)
+    for step in kept:
+        if any(count_unverified(name, step, step, 1, verified) for name in keys):
+            words.setdefault(step, []).append(NOT_VERIFIED)
     for mark in marks_of(job):
         words.setdefault(mark.step, []).append(mark.words)
     absent = 0.0 if chart.stacked else None

@@ -22,7 +22,7 @@ from webapp.htmx import wants_fragment
 from webapp.paging import keyset
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
-from webapp.runs import checkpoint_files, control, job_summary, matching, queries
+from webapp.runs import checkpoint_files, control, job_summary, matching, queries, transitions
 from webapp.runs.alerts import page as alerts_page
 from webapp.runs.candidates import candidates
 from webapp.runs.curves import charts as curves
@@ -54,6 +54,7 @@ def head_context(job: TrainingJob, tab: str) -> dict[str, Any]:
     """What changes while a job runs, on every tab."""
     return {
         "job": job,
+        "not_true": transitions.NOT_TRUE,
         "tab": tab,
         "tabs": TABS,
         "strip": job_summary.strip(job),
@@ -74,7 +75,9 @@ def actions(job: TrainingJob) -> dict[str, bool]:
     waits = job.state in (TrainingState.QUEUED, TrainingState.VALIDATING)
     return {
         "pause": (running and not job.wish) or waits,
-        "resume": job.state in (TrainingState.PAUSED, TrainingState.FAILED) or (running and job.wish == "pause"),
+        "resume": job.state in (TrainingState.PAUSED, TrainingState.FAILED)
+        or (running and job.wish == "pause")
+        or (job.state == TrainingState.SUCCEEDED and bool(job.doubt)),
         "cancel": job.is_open and job.wish != "cancel",
         "ignore_memory": matching.kept_by_memory(job),
     }

@@ -199,7 +199,7 @@ class MetricKey(models.Model):
 
 class MetricPoint(models.Model):
     """A number of a step. Null where it was none (NaN, infinite). Superseded ones count nowhere but are kept.
-    `contradicted` is what the step's rollouts give, where that is another number."""
+    `contradicted` is what the step's rollouts give if that is another number, NaN if they give none."""
 
     key = models.ForeignKey(MetricKey, on_delete=models.CASCADE, related_name="points")
     attempt = models.PositiveIntegerField()
@@ -321,6 +321,8 @@ class RolloutFile(models.Model):
     superseded = models.BooleanField(default=False)
     verified = models.PositiveIntegerField(null=True, blank=True)
     """How many of its attempts were executed again here; null before anybody looked."""
+    unclear = models.PositiveIntegerField(default=0)
+    """How many of those that were to be executed again could not be."""
     means = OrderedJSONField(default=dict)
     """Means that its attempts give, by the key under which the trainer posts the same number."""
     created_at = models.DateTimeField(auto_now_add=True)

@@ -48,8 +48,8 @@ def _advance(pk: int) -> bool:
         transitions.fail(job, "after_failed", why, "after")
         transitions.save(job)
         return True
-    if job.after is not None and job.after.state != TrainingState.SUCCEEDED:
-        return False
+    if job.after is not None and (job.after.state != TrainingState.SUCCEEDED or job.after.doubt):
+        return False  # a person has to say that the model counts though its worker's reports are not true
     if not job.total_steps:
         # It was not known while the rows were not.
         job.total_steps = steps_of(read_config(job.config), facts_of(job.dataset), job.dataset)[0] or 0

@@ -26,6 +26,12 @@ PAUSING = {
     "program_errors": "Programs ended more attempts of a step than limits.program_error_share allows.",
 }
 """Exits by which a trainer asks for a person: the job pauses."""
+NOT_TRUE = "What its worker reported is not true:"
+"""How page and API begin what is held against a worker's report."""
+DOUBTED = "doubted"
+"""The exit of an attempt that this site ended, since what it reported is not true."""
+REFUSED, MOST_REFUSALS = "refused", 20
+"""The kind of the event that says what was not taken, and how many of them an attempt has at most."""
 MESSAGE_CHARS = 4_000
 LOG_CHARS = 64_000
 WORDS = {
@@ -64,6 +70,15 @@ def say(job: TrainingJob, level: str, message: str, kind: str = "message", **dat
     )
 
 
+def tell_refusal(job: TrainingJob, message: str, step: int) -> None:
+    """Write into the job's log that something of an attempt was not taken, so that whoever misses it knows why; at most
+    `MOST_REFUSALS` times an attempt."""
+    told = TrainingEvent.objects.filter(job=job, attempt=job.attempt, kind=REFUSED)
+    if told.count() < MOST_REFUSALS:
+        say(job, "error", message, kind=REFUSED, of_step=step)
+        tell_job(job.pk)
+
+
 def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) -> None:
     """Close an attempt, and move the job on by the exit and what a person wished."""
     message = clean(ending.message)[:MESSAGE_CHARS]
@@ -75,6 +90,8 @@ def settle(job: TrainingJob, attempt: TrainingAttempt, ending: AttemptEnding) ->
         _end(job, TrainingState.SUCCEEDED)
         say(job, "info", "The evaluation is done: every attempt was made and reported.")
     elif ending.exit == "done":
+        if message:
+            say(job, "warn", f"It ended at step {job.step} of {job.total_steps}. The worker's reason: {message}")
         job.fine_tuned_model = f"ft:{job.public_id}"
         _end(job, TrainingState.SUCCEEDED)
         say(job, "info", f"The job is done. Its model is {job.fine_tuned_model}.")
@@ -137,14 +154,22 @@ def pause(job: TrainingJob, reason: str) -> None:
 
 
 def doubt(job: TrainingJob, message: str, **data: Any) -> None:
-    """Note that what a worker reported is not true, and let the job stand still: at once, or by a wish where a worker
-    holds it. A job that has ended keeps the note. The first one stays; later ones are events."""
+    """Note that what a worker reported is not true, and let the job stand still at once, until a person resumes it.
+
+    The attempt of a worker that holds it ends: nothing that it sends is taken any more, and its heartbeats are answered
+    `stale`. A job that has ended keeps the note. The first one stays; later ones are events.
+    """
     say(job, "error", message, kind="alarm", **data)
     job.doubt = job.doubt or clean(message)[:MESSAGE_CHARS]
     if job.state == TrainingState.RUNNING:
-        job.wish = job.wish or "pause"
-    elif job.state in (TrainingState.VALIDATING, TrainingState.QUEUED):
-        pause(job, job.doubt)
+        attempt = TrainingAttempt.objects.filter(job=job, number=job.attempt, state=AttemptEnd.RUNNING).first()
+        if attempt is not None:
+            _close(attempt, AttemptEnd.STOPPED, DOUBTED, job.doubt, "")
+    if job.state in (TrainingState.VALIDATING, TrainingState.QUEUED, TrainingState.RUNNING):
+        if job.wish == "cancel":
+            _end(job, TrainingState.CANCELLED)
+        else:
+            pause(job, job.doubt)
     save(job)
 
 
@@ -169,7 +194,7 @@ def save(job: TrainingJob) -> None:
 
 def _stopped(job: TrainingJob, why: str) -> None:
     if job.wish == "pause":
-        pause(job, why or job.doubt)
+        pause(job, why)
         return
     # Nobody asked for it: the worker itself is going down.
     queue(job)

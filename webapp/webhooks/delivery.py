@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import httpx
 
@@ -12,31 +16,76 @@ from synthesis.errors import InputError, LLMError
 from synthesis.llm.transport import AiohttpTransport
 from webapp.endpoints.addresses import check_address
 from webapp.webhooks.models import Delivery
-from webapp.webhooks.services import note_try, require_address, secret_of
+from webapp.webhooks.services import note_try, put_off, require_address, secret_of
 from webapp.webhooks.signature import signature
+
+logger = logging.getLogger(__name__)
 
 TIMEOUT_S = 8.0
 WHOLE_S = 10.0
+ADDRESS_S = 8.0
+"""So long are messages sent to one address at a time; the next ones follow when the clock asks again."""
+EXPECTED = (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError)
 SAID_BYTES = 300
 """So much of an answer is read: it says why a message was refused."""
 
 
-def send(row: Delivery) -> None:
-    """Try to deliver a message once and write how it ended."""
+@dataclass(frozen=True)
+class TryResult:
+    """How a try ended. `status` is that of the answer, 0 without one; `wait_s` the rest that was asked for."""
+
+    status: int
+    said: str = ""
+    wait_s: float = 0.0
+
+    @property
+    def is_success(self) -> bool:
+        return 200 <= self.status < 300
+
+
+def send(claimed: Sequence[Sequence[Delivery]]) -> int:
+    """Try to deliver what was claimed and write how it ended; returns how many messages were tried.
+
+    All addresses are tried at the same time. Messages of one follow one another; after one that failed, or after
+    `ADDRESS_S`, the others of its address wait.
+    """
+    with ThreadPoolExecutor(max_workers=max(1, len(claimed))) as threads:
+        return sum(map(_note, claimed, threads.map(_try_each, claimed)))
+
+
+def _try_each(rows: Sequence[Delivery]) -> list[TryResult]:
+    """In a thread of its own, without the database."""
+    results: list[TryResult] = []
+    until = time.monotonic() + ADDRESS_S
+    for row in rows:
+        results.append(_try(row))
+        if not results[-1].is_success or time.monotonic() > until:
+            break
+    return results
+
+
+def _note(rows: Sequence[Delivery], results: Sequence[TryResult]) -> int:
+    for row, result in zip(rows, results, strict=False):
+        note_try(row, result.status, result.said, result.wait_s)
+    put_off(rows[len(results) :], rows[len(results) - 1])
+    return len(results)
+
+
+def _try(row: Delivery) -> TryResult:
     try:
         require_address(row.webhook.url)
-        status, said, wait_s = asyncio.run(asyncio.wait_for(_post(row), WHOLE_S))
+        return asyncio.run(asyncio.wait_for(_post(row), WHOLE_S))
     except (InputError, LLMError) as error:
-        status, said, wait_s = 0, str(error), 0.0
+        return TryResult(0, str(error))
     except TimeoutError:
-        status, said, wait_s = 0, f"No whole answer within {WHOLE_S:.0f} s.", 0.0
-    except httpx.HTTPError as error:
-        status, said, wait_s = 0, f"{type(error).__name__}: {error}", 0.0
-    note_try(row, status, said, wait_s)
+        return TryResult(0, f"No whole answer within {WHOLE_S:.0f} s.")
+    except Exception as error:  # what one message meets keeps no other waiting
+        if not isinstance(error, EXPECTED):
+            logger.exception("The message %s could not be sent", row.public_id)
+        return TryResult(0, f"{type(error).__name__}: {error}")
 
 
-async def _post(row: Delivery) -> tuple[int, str, float]:
-    """(status, what was said where it is no success, the rest that was asked for)."""
+async def _post(row: Delivery) -> TryResult:
     body = json.dumps(row.payload, ensure_ascii=False).encode()
     now = int(time.time())
     headers = {
@@ -52,8 +101,8 @@ async def _post(row: Delivery) -> tuple[int, str, float]:
     )
     async with client, client.stream("POST", row.webhook.url, content=body, headers=headers) as answer:
         if answer.is_success:
-            return answer.status_code, "", 0.0
-        return answer.status_code, await _beginning(answer), _rest(answer)
+            return TryResult(answer.status_code)
+        return TryResult(answer.status_code, await _beginning(answer), _rest(answer))
 
 
 async def _beginning(answer: httpx.Response) -> str:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
 
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 from django.utils import timezone
 
 from synthesis.errors import InputError, LLMError
 from synthesis.formats.values import clean
 from webapp.accounts.services import audit
-from webapp.endpoints.addresses import check_address
+from webapp.endpoints.addresses import check_address, require_plain
 from webapp.endpoints.key_encryption import seal, unseal
 from webapp.webhooks.models import Delivery, DeliveryState, Webhook
 from webapp.webhooks.signature import new_secret
@@ -32,6 +34,7 @@ _NAME = re.compile(r"[\w][\w .:-]{0,59}")
 
 def require_address(url: str) -> None:
     """Raises InputError for an address that nothing is sent to: the rules for endpoints hold."""
+    require_plain(url)
     parts = urlsplit(url)
     if parts.scheme not in ("https", "http") or not parts.hostname:
         raise InputError("The address begins with https:// and names a host.")
@@ -45,7 +48,7 @@ def require_address(url: str) -> None:
 
 def create_webhook(actor: Any, name: str, url: str) -> tuple[Webhook, str]:
     """Register an address; returns it with its secret, which is shown now and never again. Raises InputError."""
-    name, url = clean(name.strip()), url.strip()
+    name, url = clean(name.strip()), url.strip(" ")
     if not _NAME.fullmatch(name):
         raise InputError("A name has 1 to 60 letters, digits, spaces or . : - _ and starts with a letter or digit.")
     if len(url) > 500:
@@ -120,14 +123,32 @@ def _message(row: Webhook, kind: str, data: dict[str, Any]) -> Delivery:
     return Delivery.objects.create(webhook=row, type=kind, payload=payload, due_at=now)
 
 
-def claim_due(limit: int) -> list[Delivery]:
-    """Take messages that are due, so that nobody else sends them meanwhile."""
+def claim_due(limit: int) -> list[list[Delivery]]:
+    """Take messages that are due, at most `limit` of each address, so that nobody else sends them meanwhile. Returns
+    those of each address together, in the order in which they came to be due."""
     now = timezone.now()
-    with transaction.atomic():
-        rows = Delivery.objects.select_for_update(skip_locked=True, of=("self",)).select_related("webhook")
-        due = list(rows.filter(state=DeliveryState.WAITING, due_at__lte=now).order_by("due_at")[:limit])
-        Delivery.objects.filter(pk__in=[row.pk for row in due]).update(due_at=now + timedelta(seconds=CLAIM_SECONDS))
-    return due
+    waiting = Delivery.objects.filter(state=DeliveryState.WAITING, due_at__lte=now, webhook__off="")
+    claimed = []
+    for webhook in waiting.order_by("webhook_id").values_list("webhook_id", flat=True).distinct():
+        with transaction.atomic():
+            rows = waiting.select_for_update(skip_locked=True, of=("self",)).select_related("webhook")
+            due = list(rows.filter(webhook=webhook).order_by("due_at", "pk")[:limit])
+            later = now + timedelta(seconds=CLAIM_SECONDS)
+            Delivery.objects.filter(pk__in=[row.pk for row in due]).update(due_at=later)
+        if due:
+            claimed.append(due)
+    return claimed
+
+
+def put_off(rows: Sequence[Delivery], row: Delivery) -> None:
+    """Let messages that were claimed and not tried wait: with all others of their address as long as `row`, if that
+    failed there; else they are due at once."""
+    if row.state == DeliveryState.WAITING:
+        waiting = Delivery.objects.filter(webhook=row.webhook_id, state=DeliveryState.WAITING)
+        waiting.filter(Q(due_at__lt=row.due_at) | Q(pk__in=[one.pk for one in rows])).update(due_at=row.due_at)
+    else:
+        claimed = Delivery.objects.filter(pk__in=[one.pk for one in rows], state=DeliveryState.WAITING)
+        claimed.update(due_at=timezone.now())
 
 
 def note_try(row: Delivery, status: int, said: str, wait_s: float = 0.0) -> None:
@@ -139,11 +160,14 @@ def note_try(row: Delivery, status: int, said: str, wait_s: float = 0.0) -> None
     elif status == 410:
         row.state = DeliveryState.FAILED
         Webhook.objects.filter(pk=row.webhook_id).update(off="the address answered 410 Gone")
+        waiting = Delivery.objects.filter(webhook=row.webhook_id, state=DeliveryState.WAITING).exclude(pk=row.pk)
+        waiting.update(state=DeliveryState.FAILED, said="the address answered 410 Gone")
     elif row.tries > len(RESTS):
         row.state = DeliveryState.FAILED
     else:
         row.due_at = now + timedelta(seconds=max(RESTS[row.tries - 1], min(wait_s, RESTS[-1])))
-    row.save(update_fields=["tries", "status", "said", "tried_at", "state", "due_at"])
+    changed = ("tries", "status", "said", "tried_at", "state", "due_at")
+    Delivery.objects.filter(pk=row.pk).update(**{name: getattr(row, name) for name in changed})
 
 
 def prune() -> None:

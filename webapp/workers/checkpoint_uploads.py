@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import hashlib
-import io
 import re
 import uuid
 from collections.abc import Iterator, Sequence
@@ -24,7 +23,6 @@ from django.db import transaction
 from django.db.models import F, Sum
 
 from synthesis.errors import InfrastructureError, InputError
-from synthesis.parser import read_apart
 from training.job import MANIFEST
 from webapp.database.connections import release_connection
 from webapp.disk import has_room, is_disk_full
@@ -34,7 +32,7 @@ from webapp.runs.models import Checkpoint, CheckpointFile, CheckpointState, Trai
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
 from webapp.workers.errors import IncompleteCheckpoint, TooManyUploads, WrongHash, WrongOffset
-from webapp.workers.safetensors_header import MOST_BYTES
+from webapp.workers.weights import SUFFIX, require_alike, require_format
 
 FOLDER = "checkpoints"
 PIECE_BYTES = 8 * 1024 * 1024
@@ -48,7 +46,6 @@ MOST_OPEN = 4
 """Announced by one attempt and not whole: a worker sends one after the other."""
 LOCKS = 16
 """So many files of locks are shared by all checkpoints."""
-HEADER = "webapp.workers.safetensors_header:tensor_count"
 
 
 @dataclass(frozen=True)
@@ -133,7 +130,8 @@ def take_piece(
 def complete_checkpoint(public_id: str, number: int, checkpoint: str, user: Any = None) -> Checkpoint:
     """Check all files and take the checkpoint. Sent again, it is answered alike.
 
-    Raises as `claims.held`; NotFound; IncompleteCheckpoint; WrongHash: those files begin anew.
+    Raises as `claims.held`; NotFound; IncompleteCheckpoint; WrongHash: those files begin anew; Unusable: weights that
+    are not the job's model (`weights.py`).
     """
     row = _checkpoint(public_id, number, checkpoint, user)
     if row.state == CheckpointState.READY:
@@ -165,6 +163,7 @@ def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkp
     if wrong:
         message = f"{', '.join(wrong[:5])}: not the bytes that were announced. Send them again from the beginning."
         raise WrongHash(message, facts={"files": [{"path": path, "received": 0} for path in wrong]})
+    _require_weights(row)
     with transaction.atomic():
         job, _ = claims.held(public_id, number, user, lock=True)
         if not Checkpoint.objects.filter(pk=row.pk, state=CheckpointState.UPLOADING).update(
@@ -174,6 +173,16 @@ def _complete(public_id: str, number: int, checkpoint: str, user: Any) -> Checkp
         _note(job, row)
     row.refresh_from_db()
     return row
+
+
+def _require_weights(row: Checkpoint) -> None:
+    """Raises Unusable as `require_alike`. An event of the job says so: without these weights it cannot end as done."""
+    try:
+        require_alike(row)
+    except Unusable as error:
+        what = "The final model" if row.final else f"The checkpoint of step {row.step}"
+        transitions.tell_refusal(row.job, f"{what} was not taken. {error}", row.step)
+        raise
 
 
 def drop(checkpoint: Checkpoint) -> None:
@@ -304,7 +313,8 @@ def _take(row: Checkpoint, file: CheckpointFile) -> bool:
                 _begin_anew(file, at)
                 return False
             try:
-                _require_weights(file.path, stream)
+                if file.path.endswith(SUFFIX):
+                    require_format(file.path, stream, file.bytes)
             except InputError:
                 _begin_anew(file, at)
                 raise
@@ -321,18 +331,3 @@ def _take(row: Checkpoint, file: CheckpointFile) -> bool:
 def _begin_anew(file: CheckpointFile, at: Path) -> None:
     CheckpointFile.objects.filter(pk=file.pk).update(received=0)
     at.unlink(missing_ok=True)
-
-
-def _require_weights(path: str, stream: IO[bytes]) -> None:
-    """Raises WrongHash where weights do not begin with a header of JSON, as a pickle under another name does not."""
-    if not path.endswith(".safetensors"):
-        return
-    stream.seek(0)
-    size = int.from_bytes(stream.read(8), "little")
-    what = f"{path} is no safetensors file"
-    if not 2 <= size <= MOST_BYTES:
-        raise WrongHash(f"{what}: a header of {size:,} bytes; from 2 to {MOST_BYTES:,} are taken.")
-    try:
-        next(read_apart(HEADER, io.BytesIO(stream.read(size))))
-    except InputError as error:
-        raise WrongHash(f"{what}: {error}") from error

@@ -32,6 +32,7 @@ from webapp.runs.topics import tell, tell_job
 from webapp.runs.transitions import AttemptEnding
 from webapp.runs.wakeups import ready_jobs, wake_workers
 from webapp.workers.assignment import Assignment, assignment
+from webapp.workers.completeness import missing_of
 from webapp.workers.errors import NoFinalModel
 from webapp.workers.models import Worker
 from webapp.workers.registration import COLUMNS, candidate_of, live_trainers
@@ -183,7 +184,8 @@ def _holds(job: TrainingJob, attempt: TrainingAttempt) -> bool:
 
 
 def end(public_id: str, number: int, ending: AttemptEnding, user: Any = None) -> TrainingJob:
-    """Close an attempt and move its job on. Said twice, it is done once. Raises as `held`; NoFinalModel."""
+    """Close an attempt and move its job on. Said twice, it is done once. One that is said to be done, and is not, is a
+    contradiction (`completeness.py`). Raises as `held`; NoFinalModel."""
     with transaction.atomic():
         job = _job(public_id, lock=True)
         if job is None:
@@ -196,7 +198,11 @@ def end(public_id: str, number: int, ending: AttemptEnding, user: Any = None) ->
         final = Checkpoint.objects.filter(job=job, attempt=number, final=True, state=CheckpointState.READY)
         if ending.exit == "done" and not job.is_evaluation and not final.exists():
             raise NoFinalModel("The final model is not here yet: upload it, then end the attempt.")
-        transitions.settle(job, attempt, ending)
+        missing = missing_of(job, number, ending) if ending.exit == "done" else ""
+        if missing:
+            transitions.doubt(job, f"The worker ended the job as done, but {missing}", step=job.step)
+        else:
+            transitions.settle(job, attempt, ending)
     advance(TrainingJob.objects.filter(after=job))
     verify_sample(job, ended=True)
     wake_workers()

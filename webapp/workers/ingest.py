@@ -26,6 +26,7 @@ from webapp.runs.models import (
     TrainingEvent,
     TrainingJob,
 )
+from webapp.runs.rollouts.reported_keys import require_known
 from webapp.runs.rollouts.reported_means import compare
 from webapp.runs.topics import tell_job
 from webapp.workers import claims
@@ -60,6 +61,7 @@ def take_records(public_id: str, number: int, records: Sequence[Record], user: A
             raise RecordGap(fresh[0].seq, attempt.next_seq)
         if attempt.next_seq == 1 and number > 1:
             supersede(job, number, attempt.from_step)
+        require_known(job, fresh)
         _write(job, attempt, fresh)
         attempt.next_seq = fresh[-1].seq + 1
         attempt.save(update_fields=["next_seq", "from_step"])

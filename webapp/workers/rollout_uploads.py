@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import re
 import tempfile
 import uuid
+from collections.abc import Iterator
 from typing import IO, Any
 
 from django.conf import settings
@@ -18,11 +20,12 @@ from synthesis.parser import ReadLimits, read_apart
 from webapp.database.connections import release_connection
 from webapp.errors import Conflict, TooLarge, Unusable
 from webapp.runs.models import RolloutFile, RunRollout, TrainingJob
+from webapp.runs.rollouts.due_attempts import ReportedLine, require_due, scoring_of
 from webapp.runs.rollouts.reported_means import StepMeans, compare
-from webapp.runs.rollouts.rollout_line import FILE_BYTES, MOST_LINES, RolloutSummary
+from webapp.runs.rollouts.rollout_line import COMPARED, FILE_BYTES, MOST_LINES, RolloutSummary, Scoring
 from webapp.runs.rollouts.verification import verify_sample
 from webapp.runs.topics import tell_job
-from webapp.runs.transitions import say
+from webapp.runs.transitions import say, tell_refusal
 from webapp.scenarios.models import TaskRevision
 from webapp.workers import claims
 from webapp.workers.checkpoint_uploads import BLOCK, disk_error, incoming
@@ -39,7 +42,8 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
     """Keep the attempts of a step; returns how many they are. Sent again, it is answered alike. Lines that cannot be
     read are left out, and an event of the job says where and why.
 
-    Raises as `claims.held`; Conflict: the step has other attempts; TooLarge, Unusable: the file cannot be used.
+    Raises as `claims.held`; Conflict: the step has other attempts; TooLarge, Unusable: the file cannot be used, or does
+    not hold the attempts that are due (`due_attempts.py`).
     """
     job, _ = claims.held(public_id, number, user)
     known = RolloutFile.objects.filter(job=job, attempt=number, step=step).first()
@@ -47,8 +51,13 @@ def take_rollouts(public_id: str, number: int, step: int, stream: IO[bytes], sha
         return _same(known, sha256)
     with _spooled(stream, sha256) as file:
         release_connection()
+        lines, unreadable = _lines(file, step, scoring_of(job))
+        with _refusal_told(job, step):
+            require_due(job, step, lines, len(unreadable))
         means = StepMeans()
-        rows, unreadable = _rows(file, step, means)
+        for line in lines:
+            means.count(line.told)
+        rows = [RunRollout(index=line.index, **line.told.model_dump(exclude=COMPARED)) for line in lines]
         _find_tasks(job, rows)
         size = file.seek(0, 2)
         file.seek(0)
@@ -107,26 +116,36 @@ def _spooled(stream: IO[bytes], sha256: str) -> IO[bytes]:
     return file
 
 
-def _rows(file: IO[bytes], step: int, means: StepMeans) -> tuple[list[RunRollout], list[str]]:
-    """A row a line, which another process has read, and what is wrong with each that could not be.
+def _lines(file: IO[bytes], step: int, scoring: Scoring) -> tuple[list[ReportedLine], list[str]]:
+    """The lines, which another process has read, and what is wrong with each that could not be read.
 
     Raises Unusable: no line can be read, or the file is none.
     """
-    rows, unreadable = list[RunRollout](), list[str]()
-    bounds = {"step": step, "most_lines": MOST_LINES, "most_bytes": FILE_BYTES}
+    lines, unreadable = list[ReportedLine](), list[str]()
+    bounds = {
+        "step": step, "most_lines": MOST_LINES, "most_bytes": FILE_BYTES, "scoring": scoring.model_dump(mode="json"),
+    }  # fmt: skip
     try:
         for index, told in enumerate(read_apart(SUMMARIES, file, bounds, READING)):
             if "unreadable" in told:
                 unreadable.append(told["unreadable"])
-                continue
-            summary = RolloutSummary.model_validate(told)
-            means.count(summary)
-            rows.append(RunRollout(index=index, **summary.model_dump(exclude={"category", "solved"})))
+            else:
+                lines.append(ReportedLine(index, RolloutSummary.model_validate(told)))
     except InputError as error:
         raise Unusable(str(error)) from error
-    if unreadable and not rows:
-        raise Unusable(unreadable[0])
-    return rows, unreadable
+    if not lines:
+        raise Unusable(unreadable[0] if unreadable else f"rollouts of step {step}: the file holds no attempt.")
+    return lines, unreadable
+
+
+@contextlib.contextmanager
+def _refusal_told(job: TrainingJob, step: int) -> Iterator[None]:
+    """Write a refusal into the job's log too: whoever reads the curve has to know why a step has no attempts."""
+    try:
+        yield
+    except Unusable as error:
+        tell_refusal(job, f"The attempts of step {step} were not taken. {error}", step)
+        raise
 
 
 def _left_out(unreadable: list[str], kept: int, step: int) -> str:

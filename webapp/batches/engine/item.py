@@ -370,7 +370,8 @@ async def _save(shared: LaneContext, item: BatchItem, known: dict[str, Any]) -> 
         await _end(shared, StageEnding(item.pk, ended, attempts=await _tried(shared, item, ended, known)))
         return
     barren, product, tried = ended.output
-    parts = [] if barren else shared.pipeline.parts(level, shared.settings.stages)
+    made_of = shared.pipeline.barren_parts if barren else shared.pipeline.parts
+    parts = made_of(level, shared.settings.stages)
     ended = replace(ended, output=None)
     await shared.endings.do(StageEnding(item.pk, ended, product=product, parts=parts, attempts=tried))
 

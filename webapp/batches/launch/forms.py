@@ -38,6 +38,7 @@ from webapp.trajectories.rollouts.spec import SENT_REASONING
 FILTERED = 20
 MOST_TYPED = 20
 RANGES = [("", "any number"), ("released", "as released: 3 to 29, in conversations 5 to 39"), ("own", "from … to …")]
+USERS = [("optimised", "optimised: AutoForge's rules (ours)"), ("base", "base: EnvScaler's Figure 24 (published)")]
 RULES = [("goals", "goals met, 0 if a guard breaks (ours)"), ("proportion", "share of checks passed (published)")]
 NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
 
@@ -349,6 +350,8 @@ def _field(setting: SettingLabel) -> forms.Field:
         return forms.ChoiceField(choices=RULES, **told)
     if setting.name == "sent_reasoning":
         return forms.ChoiceField(choices=SENT_REASONING, **told)
+    if setting.name == "teacher_user":
+        return forms.ChoiceField(choices=USERS, **told)
     if setting.name == "action_range":
         return forms.ChoiceField(choices=RANGES, **told)
     if isinstance(setting.default, bool):

@@ -341,6 +341,8 @@ def _drawn(line: CurveLine, curve: Series, spread: Series | None) -> dict[str, A
     }
     if line.rare:
         told["rare"] = True
+    if any(bucket.unverified for bucket in buckets):
+        told["open"] = [bool(bucket.unverified) for bucket in buckets]
     if curve.width > 1:
         told["first"] = [bucket.first for bucket in buckets]
         told["low"], told["high"] = ([short(getattr(bucket, end)) for bucket in buckets] for end in ("min", "max"))

@@ -9,6 +9,7 @@ from django.db import connection
 
 from synthesis.contracts import Frozen
 from webapp.runs.models import MetricKey, TrainingJob
+from webapp.runs.rollouts.verified_steps import count_unverified, verified_steps
 
 MOST_KEYS = 200
 MOST_BUCKETS = 5_000
@@ -31,7 +32,8 @@ ORDER BY key_id, 2
 class Bucket(Frozen):
     """Metric values of the steps `first` to `last_step`: `points` of them, of which `gaps` were no numbers.
 
-    Without any number `min`, `max`, `mean` and `last` are None.
+    Without any number `min`, `max`, `mean` and `last` are None. Of `unverified` points the attempts were not executed
+    again here (yet).
     """
 
     first: int
@@ -42,6 +44,7 @@ class Bucket(Frozen):
     max: float | None
     mean: float | None
     last: float | None
+    unverified: int = 0
 
 
 class Series(Frozen):
@@ -82,6 +85,8 @@ def series(
     buckets: dict[int, list[Bucket]] = {key.pk: [] for key in keys.values()}
     if high >= low:
         asked: dict[str, Any] = {"keys": list(buckets), "low": low, "high": high, "width": width}
+        verified = verified_steps(job)
+        named = {key.pk: key.name for key in keys.values()}
         with connection.cursor() as cursor:
             cursor.execute(_BUCKETS, asked)
             for key, first, end, points, known, least, most, mean, newest in cursor.fetchall():
@@ -89,6 +94,7 @@ def series(
                     Bucket(
                         first=first, last_step=end, points=points, gaps=points - known,
                         min=least, max=most, mean=mean, last=newest,
+                        unverified=count_unverified(named[key], first, end, points, verified),
                     )
                 )  # fmt: skip
     return {

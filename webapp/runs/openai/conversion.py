@@ -25,6 +25,7 @@ from webapp.runs.openai.request_schemas import (
     TrainingJobIn,
 )
 from webapp.runs.spec import NewJob
+from webapp.runs.transitions import NOT_TRUE
 
 AT_CHECKPOINT = {"loss": "train_loss", "token_accuracy": "train_mean_token_accuracy"}
 """OpenAI's names of what a checkpoint tells."""
@@ -140,7 +141,6 @@ def job_out(job: TrainingJob) -> dict[str, Any]:
 def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
     config = read_config(job.config)
     method, hyper = method_of(job, config)
-    error = {"code": job.error_code or "failed", "message": job.error, "param": job.error_param or None}
     return {
         "id": job.public_id,
         "object": "fine_tuning.job",
@@ -158,11 +158,21 @@ def _job_out(job: TrainingJob, left: float | None) -> dict[str, Any]:
         "method": method,
         "seed": int(job.config.get("seed", 0)),
         "trained_tokens": job.trained_tokens or None,
-        "error": error if job.error or job.error_code else None,
+        "error": _error(job),
         "integrations": [],
         "metadata": job.metadata,
         "envarium": _own(job, config),
     }
+
+
+def _error(job: TrainingJob) -> dict[str, Any] | None:
+    """What the job's page says is wrong with it: first what its worker reported and is not true, then why it failed."""
+    words = [f"{NOT_TRUE} {job.doubt}"] if job.doubt else []
+    words += [job.error] if job.error else []
+    if not words and not job.error_code:
+        return None
+    code = "not_true" if job.doubt else job.error_code or "failed"
+    return {"code": code, "message": "\n".join(words), "param": job.error_param or None}
 
 
 def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:

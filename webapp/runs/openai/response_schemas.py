@@ -241,7 +241,8 @@ class KeyOut(Schema):
 
 
 class BucketOut(Schema):
-    """Steps `first` to `last_step`: `points`, of which `gaps` were no numbers."""
+    """Steps `first` to `last_step`: `points`, of which `gaps` were no numbers; the attempts behind `unverified` of them
+    were not executed again on this site (yet)."""
 
     first: int
     last_step: int
@@ -251,6 +252,7 @@ class BucketOut(Schema):
     max: float | None
     mean: float | None
     last: float | None
+    unverified: int
 
 
 class SeriesOut(Schema):

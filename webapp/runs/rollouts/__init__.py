@@ -9,7 +9,8 @@ decided by the replies that the job's judge gave its worker (`recorded_judge.py`
 
 `verification.py` does the same with a sample (`ENVARIUM_ROLLOUT_SAMPLE`) of every file that arrives, in the background
 job `verify_rollouts`, and with the whole file where one differs. `reported_means.py` compares the means that a worker
-posted for a step with those of its rollouts. Either difference is a `doubt` (`webapp/runs/transitions.py`): the
-training job stands still, with both numbers in words, until a person resumes it. `check_names.py` names the checks
-that a job records numbers of.
+posted for a step with those of its rollouts; `due_attempts.py` ties a step's file to the rows of the job's dataset,
+`reported_keys.py` the names of numbers, and `verified_steps.py` says whose numbers are verified. Either difference is a
+`doubt` (`webapp/runs/transitions.py`): the training job stands still, with both numbers in words, until a person
+resumes it. `check_names.py` names the checks that a job records numbers of.
 """

@@ -13,6 +13,8 @@ from synthesis.contracts import SOLVED_AT, Attempt, Frozen
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json
+from training.config import Masking, RewardRule
+from training.rewards import scored
 
 LINE_BYTES = 32 * 1024 * 1024
 LINE_MEMORY = 256 * 1024 * 1024
@@ -46,8 +48,19 @@ class RolloutFileLine(Frozen):
     attempt: Attempt
 
 
+class Scoring(Frozen):
+    """How the job makes rewards of attempts (`training.rewards.scored`)."""
+
+    rule: RewardRule = "score"
+    masking: Masking = Masking()
+
+
 class RolloutSummary(Frozen):
-    """What lists and means need of a line: columns of its row, cleaned and cut, and whether its task was solved."""
+    """What lists and means need of a line: columns of its row, cleaned and cut, and whether its task was solved.
+
+    `due_reward` and `due_masked` are what the job's rule makes of the attempt. `drawn` is the sum of the tokens that
+    policies drew, None if the line does not say; `calls` counts results of calls, `failed_calls` those that failed.
+    """
 
     row: str
     environment: str
@@ -66,20 +79,32 @@ class RolloutSummary(Frozen):
     horizon: int
     policy_step: int
     solved: bool
+    due_reward: float | None
+    due_masked: str
+    drawn: int | None
+    calls: int
+    failed_calls: int
 
 
-def summaries(file: IO[bytes], step: int, most_lines: int, most_bytes: int) -> Iterator[dict[str, Any]]:
-    """A summary of each line of an uploaded gzip file, or `{"unreadable": where and why}`.
+COMPARED = {"category", "solved", "due_reward", "due_masked", "drawn", "calls", "failed_calls"}
+"""Fields of a summary that are compared, and are no columns."""
+
+
+def summaries(
+    file: IO[bytes], step: int, most_lines: int, most_bytes: int, scoring: dict[str, Any]
+) -> Iterator[dict[str, Any]]:
+    """A summary of each line of an uploaded gzip file, or `{"unreadable": where and why}`. `scoring` is a `Scoring`.
 
     Raises InputError: too many lines, or no gzip file; FormatError: lines that no attempt has.
     """
+    how = Scoring.model_validate(scoring)
     try:
         with gzip.open(file, "rb") as unpacked:
             for index, text in enumerate(texts(cast(IO[bytes], unpacked), step, most_bytes)):
                 if index >= most_lines:
                     raise InputError(f"A step may have {most_lines:,} attempts.")
                 try:
-                    told = summary(read_line(text, step, index)).model_dump()
+                    told = summary(read_line(text, step, index), how).model_dump()
                 except FormatError as error:
                     told = {"unreadable": str(error)}
                 yield told
@@ -109,9 +134,11 @@ def read_line(text: bytes, step: int, index: int) -> RolloutFileLine:
         raise FormatError(place, f"is no attempt: {where}: {fault['msg'][:300]}") from error
 
 
-def summary(line: RolloutFileLine) -> RolloutSummary:
+def summary(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
     attempt = line.attempt
     earned = attempt.reward
+    due = scored(attempt, scoring.rule, scoring.masking)
+    results = [step.result for step in attempt.steps if step.result is not None]
     return RolloutSummary(
         row=clean(line.row)[:200],
         environment=clean(line.environment)[:200],
@@ -130,4 +157,9 @@ def summary(line: RolloutFileLine) -> RolloutSummary:
         horizon=line.horizon,
         policy_step=line.policy_step,
         solved=earned is not None and earned.reward >= SOLVED_AT,
+        due_reward=due.reward,
+        due_masked=due.masked,
+        drawn=sum(tokens for _, tokens in line.drawn) if line.drawn else None,
+        calls=len(results),
+        failed_calls=sum(not result.ok for result in results),
     )

@@ -33,6 +33,8 @@ KIND = "verify_rollouts"
 FILES_A_JOB = 200
 EVERY = timedelta(minutes=2)
 RELATED = ("revision__task", "revision__scenario__version")
+WITHOUT_TASK = "no_task"
+"""The kind of the event that says so."""
 MOST_FASTER = 3
 FASTER_SHARE = 0.2
 """So many, and so large a share, of a step's attempts may have run out of time at the worker alone. More is no slow
@@ -63,6 +65,8 @@ class FileResult:
     """Attempts that ran out of time at the worker, and did not here."""
     unclear: int = 0
     reason: str = ""
+    without_task: int = 0
+    """Attempts that count, at tasks that are not on this site: nobody can execute them again."""
     whole: bool = False
     """All of the file were executed, since one of the sample differed."""
 
@@ -122,6 +126,7 @@ def _look(sandbox: Sandbox, file: RolloutFile, tally: VerificationResult, beat: 
         others = _claiming(file).filter(outcome="program_error").exclude(pk__in=[row.pk for row in sample])
         _execute(sandbox, file, others.select_related(*RELATED).order_by("index"), done, beat)
     done.bad += _too_many_faster(file, done.faster)
+    done.without_task = RunRollout.objects.filter(file=file, revision=None).exclude(outcome__in=UNCOUNTED).count()
     tally.files += 1
     tally.executed += done.executed
     tally.quarantined += len(done.bad)
@@ -191,16 +196,32 @@ def sampled(file: RolloutFile) -> list[RunRollout]:
 @transaction.atomic
 def _write(file: RolloutFile, done: FileResult) -> None:
     job = TrainingJob.objects.select_for_update(of=("self",), no_key=True).get(pk=file.job_id)
-    if not RolloutFile.objects.filter(pk=file.pk, verified=None).update(verified=done.executed):
+    if not RolloutFile.objects.filter(pk=file.pk, verified=None).update(
+        verified=done.executed, unclear=done.unclear + done.without_task
+    ):
         return
+    tell_job(job.pk)
     for pk, words in done.bad:
         RunRollout.objects.filter(pk=pk).update(quarantined=words)
     if done.bad:
         data = {"step": file.step, "quarantined": len(done.bad), "executed": done.executed}
         transitions.doubt(job, _sentence(file, done), **data | _means(done))
+    if done.without_task:
+        _tell_without_task(file, done.without_task)
     if done.unclear:
         message = f"{done.unclear} attempts of step {file.step} could not be executed again: {done.reason}"
         _tell(file, "warn", message, {"unclear": done.unclear})
+
+
+def _tell_without_task(file: RolloutFile, count: int) -> None:
+    """Once a job: of an uploaded dataset it is true of every step."""
+    if TrainingEvent.objects.filter(job=file.job_id, kind=WITHOUT_TASK).exists():
+        return
+    message = (
+        f"{count} attempts of step {file.step} are at tasks that are not on this site, so that nobody can execute them "
+        "again here: the numbers of such steps stay unverified."
+    )
+    _tell(file, "warn", message, {"attempts": count}, kind=WITHOUT_TASK)
 
 
 def _means(done: FileResult) -> dict[str, float]:
@@ -227,8 +248,9 @@ def _counting(done: FileResult) -> str:
     return "they" if len(done.found) == len(done.told) else f"{len(done.found)} count and"
 
 
-def _tell(file: RolloutFile, level: str, message: str, data: dict[str, Any]) -> None:
+def _tell(file: RolloutFile, level: str, message: str, data: dict[str, Any], kind: str = "message") -> None:
     TrainingEvent.objects.create(
+        kind=kind,
         job=file.job,
         attempt=file.attempt,
         step=file.step,

@@ -1,0 +1,15 @@
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [
+        ("runs", "0005_despite_memory"),
+    ]
+
+    operations = [
+        migrations.AddField(
+            model_name="rolloutfile",
+            name="unclear",
+            field=models.PositiveIntegerField(default=0),
+        ),
+    ]
