@@ -14,7 +14,7 @@ from pydantic import Field
 
 from webapp.datasets import file_uploads, queries
 from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
-from webapp.datasets.made_files import find_made_file
+from webapp.datasets.export.made_files import find_made_file
 from webapp.datasets.models import StoredFile
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent

@@ -8,7 +8,7 @@ class RunsConfig(AppConfig):
     label = "runs"
 
     def ready(self) -> None:
-        from webapp.datasets import made_files
+        from webapp.datasets.export import made_files
         from webapp.datasets.services import HOLDERS  # models are there only now
         from webapp.lists.registry import register_list
         from webapp.runs.candidates import register

@@ -26,6 +26,7 @@ MOST_PARTS = 12
 LISTED_PARTS = 300
 RESOLUTION = 240
 """Buckets of a line: about one for every third pixel of the widest chart."""
+LABEL_CHARS = 40
 MOST_OTHERS = 24
 OVER_TASKS = "95 % interval over tasks"
 
@@ -326,15 +327,10 @@ def within(marks: Iterable[Mark], choice: CurveChoice) -> list[Mark]:
     return [mark for mark in marks if low <= mark.step <= high]
 
 
-def _label(line: CurveLine) -> str:
-    """A line's name as plotly may have it, which makes links of what looks like one: names come from workers."""
-    return drawn_label(line.label, 40)
-
-
 def _drawn(line: CurveLine, curve: Series, spread: Series | None) -> dict[str, Any]:
     buckets = curve.buckets
     told: dict[str, Any] = {
-        "label": _label(line),
+        "label": drawn_label(line.label, LABEL_CHARS),
         "x": [bucket.last_step for bucket in buckets],
         "y": [short(bucket.mean) for bucket in buckets],
         "last": next((short(bucket.last) for bucket in reversed(buckets) if bucket.last is not None), None),
@@ -384,7 +380,7 @@ def _stacked(chart: Chart, curves: Mapping[str, Series], low: int) -> list[dict[
     for line in chart.lines:
         last = points[-1].get(line.key) if points else None
         shown: dict[str, Any] = {
-            "label": _label(line),
+            "label": drawn_label(line.label, LABEL_CHARS),
             "x": ends,
             "y": [short(known.get(line.key, 0.0) / (sum(known.values()) or 1.0)) for known in sums],
             "last": short(last.last) if last is not None and last.last_step == ends[-1] else 0.0 if points else None,

@@ -3,7 +3,7 @@ from django.db import migrations, models
 
 class Migration(migrations.Migration):
     dependencies = [
-        ("runs", "0005_despite_memory"),
+        ("runs", "0006_user_fault"),
     ]
 
     operations = [
