@@ -13,8 +13,8 @@ from ninja import File, Form, Query, Router, Schema, UploadedFile
 from pydantic import Field
 
 from webapp.datasets import file_uploads, queries
-from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
 from webapp.datasets.export.made_files import find_made_file
+from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
 from webapp.datasets.models import StoredFile
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
