@@ -70,8 +70,9 @@ def test_a_few_faulty_verifiers_come_out_red_and_sound_ones_green(sandbox: Sandb
 @pytest.mark.slow
 def test_of_a_part_of_the_verifiers_one_at_most_comes_out_wrong(sandbox: Sandbox) -> None:
     """Of so few one is more than the two per cent that the command allows of all."""
-    found = measure_audit(sandbox, bundled_tasks(sandbox), 12, 6)
-    assert (found.faulty, found.sound, found.false_red) == (12, 6, 0), [(one.about, one.why) for one in found.wrong]
+    known = random.Random(0).sample(bundled_tasks(sandbox), 24)
+    found = measure_audit(sandbox, known, 12, 4)
+    assert (found.faulty, found.sound, found.false_red) == (12, 4, 0), [(one.about, one.why) for one in found.wrong]
     assert all(found.by_kind[kind].seeded for kind in set(KINDS) - {"depends_on_run", "words_in_state"})
     assert len(found.wrong) <= 1, [(one.about, one.shown) for one in found.wrong]
 

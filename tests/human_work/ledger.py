@@ -34,6 +34,8 @@ class Ledger:
     versions: dict[int, int] = field(default_factory=dict)
     """By environment, the version that a person made or chose."""
     tasks: dict[int, HeldTask] = field(default_factory=dict)
+    made: set[int] = field(default_factory=set)
+    """Tasks of which a person made or chose something; decisions apart."""
     typed: dict[int, tuple[str, str]] = field(default_factory=dict)
     """By task, the title and the instruction that a person saved last; empty where none was typed."""
     drafts: dict[int, dict[str, Any]] = field(default_factory=dict)
@@ -42,9 +44,18 @@ class Ledger:
     """By user and task, the comment of a decision that is not taken yet."""
 
     def take_task(self, pk: int) -> HeldTask:
-        """Enter a task as a person's act left it."""
-        self.tasks[pk] = look_at_task(pk)
-        return self.tasks[pk]
+        """Enter a task as a person left what they made or chose of it."""
+        self.made.add(pk)
+        return self.take_decided_task(pk)
+
+    def take_decided_task(self, pk: int) -> HeldTask:
+        """Enter a task as a person left it who decided on it, or took a decision back. If no decision stands and nobody
+        made or chose anything of it, it is a machine's again."""
+        held = look_at_task(pk)
+        self.tasks[pk] = held
+        if not held.decisions and pk not in self.made:
+            del self.tasks[pk]
+        return held
 
     def take_environment(self, pk: int, version: int) -> None:
         """Enter a version that a person made or chose, and the tasks that came with it."""

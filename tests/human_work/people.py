@@ -179,7 +179,7 @@ class Person:
     def _enter_decision(self, task: int, decision: int) -> None:
         self.ledger.review_drafts.pop((self.pk, task), None)
         self.decided[decision] = task
-        assert decision in self.ledger.take_task(task).decisions
+        assert decision in self.ledger.take_decided_task(task).decisions
 
     def decide_many(self, tasks: list[int], verdict: str) -> bool:
         """One decision on several tasks."""
@@ -206,7 +206,7 @@ class Person:
         if answer is None:
             return False
         self.ledger.review_drafts.setdefault((self.pk, task), answer.json()["comment"])
-        assert decision not in self.ledger.take_task(task).decisions
+        assert decision not in self.ledger.take_decided_task(task).decisions
         return True
 
     def draft_decision(self, task: int) -> bool:
