@@ -27,6 +27,8 @@ MODULES = {
     "cyclonedx-python-lib": "cyclonedx",
     "django-htmx": "django_htmx",
     "django-ninja": "ninja",
+    "openapi-python-client": "openapi_python_client",
+    "openapi-spec-validator": "openapi_spec_validator",
     "pyyaml": "yaml",
     "scikit-learn": "sklearn",
 }

@@ -58,7 +58,7 @@ def test_what_failed_around_the_agent_is_never_a_reward_of_zero(masking: Masking
 
 
 def test_what_was_cut_is_masked_only_by_choice() -> None:
-    """DAPO's overlong filtering: an attempt that was cut is out, whatever its end earned; one that ended itself is not."""
+    """DAPO's overlong filtering: an attempt that was cut is out, whatever its end earned; one that ended is not."""
     masking = Masking(truncated=True)
     for reward in (0.0, 1.0):
         assert scored(attempt("truncated", reward), "score", masking) == AttemptReward(reward=None, masked="truncated")
