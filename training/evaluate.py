@@ -68,8 +68,6 @@ def evaluate(
     often at that temperature too. Raises StepStopped.
     """
     rows, ranks = chosen(rows, settings.tasks, seed), ranks or Ranks()
-    # What was cut is no success here, whatever training does about it.
-    counted = (masking or Masking()).model_copy(update={"truncated": False})
     results = []
     for temperature in (settings.temperature, *([settings.sampled] if settings.sampled else [])):
         work = tries(rows, settings.rollouts)[ranks.rank :: ranks.count]
@@ -77,7 +75,9 @@ def evaluate(
         mine = attempt_all(table, model, work, settings.turns, manner, f"evaluation:{seed}", name, policy_step)
         if any(ranks.every([table.stopped()])):
             raise StepStopped("The job was told to stop during an evaluation.")
-        results.append(result_of([(tried, scored(tried.attempt, "score", counted)) for tried in ranks.every(mine)]))
+        results.append(
+            result_of([(tried, scored(tried.attempt, "score", masking or Masking())) for tried in ranks.every(mine)])
+        )
     result = results[0]
     if len(results) == 1:
         return result

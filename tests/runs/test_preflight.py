@@ -309,22 +309,6 @@ def test_an_uploaded_file_with_rows_too_long_for_the_demo_is_foreseen() -> None:
     assert "nothing is left to learn from" in nothing.problems[0].message
 
 
-def test_a_job_whose_rows_are_longer_by_any_tokenizer_is_refused_with_their_true_number() -> None:
-    """What an estimate by characters alone says is a warning: 9,000 letters may be one token."""
-    rows = [talk(1_100 + number) for number in range(796)] + [talk(20)]
-    found = preflight(asks(frozen(rows), "supervised", model="a/b-1B", changes={"max_length": 1_000}))
-    (one,) = found.problems
-    assert one.message.startswith("796 of 797 rows have more than 1,000 tokens (max_length)")
-    thoughts = "<think>" + "w " * 5_000 + "</think>"
-    short = lesson(1, messages=[{"role": "user", "content": "Go."}, {"role": "assistant", "content": f"{thoughts}y"}])
-    assert preflight(asks(frozen([short]), "supervised", model="a/b-1B", changes={"max_length": 1_000})).ok
-    told = task(99, "e0")
-    long = told.model_copy(update={"rollout": told.rollout.model_copy(update={"instruction": "w " * 3_000})})
-    changes = SMALL | {"decoding": {"turn_tokens": 64, "trajectory_tokens": 2_000}}
-    refused = preflight(asks(frozen([*tasks(), long]), model="a/b-1B", preset="demo-rl", changes=changes))
-    assert "1 of 17 rows has more than 2,000 tokens" in refused.problems[0].message
-
-
 @pytest.mark.parametrize("model", ["envarium-demo", "a/b-1B"])
 def test_tasks_of_an_uploaded_evaluation_that_leave_no_room_are_foreseen(model: str) -> None:
     short = task(1, "e0")

@@ -9,8 +9,8 @@ from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
 
 from tests.fixtures import pages_seed
-from tests.runs.job_support import asks, frozen, lessons, tasks
-from tests.runs.test_preflight import problems, warnings, worker
+from tests.runs.job_support import asks, frozen, lesson, lessons, task, tasks
+from tests.runs.test_preflight import SMALL, problems, talk, warnings, worker
 from training import presets
 from training.config import ReportTo
 from training.job import OPTIONAL_PACKAGES
@@ -72,6 +72,22 @@ def test_no_preset_warns_of_its_own_values_but_for_what_its_paper_leaves_open() 
             found = preflight(asks(rows[method], method, model="a/b-1B", preset=name))
             codes = {one.code for one in found.warnings if one.param.startswith(("changes.loss", "changes.opt"))}
             assert codes == ({"no_dual_clip"} if name == "autoforge-erpo" else set()), name
+
+
+def test_a_job_whose_rows_are_longer_by_any_tokenizer_is_refused_with_their_true_number() -> None:
+    """What an estimate by characters alone says is a warning: 9,000 letters may be one token."""
+    rows = [talk(1_100 + number) for number in range(796)] + [talk(20)]
+    found = preflight(asks(frozen(rows), "supervised", model="a/b-1B", changes={"max_length": 1_000}))
+    (one,) = found.problems
+    assert one.message.startswith("796 of 797 rows have more than 1,000 tokens (max_length)")
+    thoughts = "<think>" + "w " * 5_000 + "</think>"
+    short = lesson(1, messages=[{"role": "user", "content": "Go."}, {"role": "assistant", "content": f"{thoughts}y"}])
+    assert preflight(asks(frozen([short]), "supervised", model="a/b-1B", changes={"max_length": 1_000})).ok
+    told = task(99, "e0")
+    long = told.model_copy(update={"rollout": told.rollout.model_copy(update={"instruction": "w " * 3_000})})
+    changes = SMALL | {"decoding": {"turn_tokens": 64, "trajectory_tokens": 2_000}}
+    refused = preflight(asks(frozen([*tasks(), long]), model="a/b-1B", preset="demo-rl", changes=changes))
+    assert "1 of 17 rows has more than 2,000 tokens" in refused.problems[0].message
 
 
 def test_lengths_beyond_the_window_of_a_known_model_are_problems() -> None:

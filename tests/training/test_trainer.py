@@ -20,7 +20,7 @@ from trl import GRPOConfig, GRPOTrainer  # noqa: E402
 from tests.training import private_parts, small  # noqa: E402
 from tests.training.test_step import CFG, ROWS, attempt, attempting, catalogue  # noqa: E402
 from training.attempts import TaskAttempt  # noqa: E402
-from training.config import Advantage, Correction, Kl, Loss  # noqa: E402
+from training.config import Advantage, Correction, Kl, Loss, Overlong  # noqa: E402
 from training.policy import Diverged, Trace  # noqa: E402
 from training.sampler import SamplerState  # noqa: E402
 from training.step import Ranks, make_step  # noqa: E402
@@ -179,6 +179,18 @@ def test_second_update_uses_old_log_probabilities_and_the_penalty(tmp_path, kl: 
     gaps = [((new - old) * mask).abs().max().item() for old, new, mask in seen]
     assert max(gaps[:2]) < 1e-4 < min(gaps[2:])
     assert one.told.divergence == pytest.approx(0.0, abs=1e-4), "the reference is the policy that made the attempts"
+
+
+def test_long_attempts_pay_before_advantages_are_taken_and_their_rewards_stay(tmp_path) -> None:
+    """Attempts of 15 and 43 tokens earn the same; with a limit of 43 and a buffer of 28 the longer one pays all."""
+    cfg = CFG.model_copy(
+        update={"steps": 1, "advantage": Advantage(kind="mean"), "overlong": Overlong(buffer=28),
+                "decoding": CFG.decoding.model_copy(update={"trajectory_tokens": 43})}
+    )  # fmt: skip
+    one = trainer(tmp_path, cfg, traced(lambda row, number: 0.5))
+    one.train()
+    assert one.told.advantages == pytest.approx([0.5, -0.5] * (len(one.told.advantages) // 2))
+    assert {score.reward for _, score in one.told.step.judged} == {0.5}
 
 
 def test_reward_to_go_gives_each_token_its_own(tmp_path) -> None:

@@ -13,7 +13,6 @@ from ninja import File, Form, Query, Router, Schema, UploadedFile
 from pydantic import Field
 
 from webapp.datasets import file_uploads, queries
-from webapp.datasets.export.made_files import find_made_file
 from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
 from webapp.datasets.models import StoredFile
 from webapp.rest.auth import needs, person
@@ -99,7 +98,7 @@ def list_files(request: HttpRequest, query: Query[FilesQuery]) -> Any:
 @router.get("/files/{file}", auth=needs("read"), response=FileOut)
 def get_file(request: HttpRequest, file: PublicId) -> Any:
     """One file with the report of its check, or the file of a training job's results."""
-    made = find_made_file(file)
+    made = queries.find_made_file(file)
     return made_file_out(made) if made is not None else file_out(find(file))
 
 
@@ -114,7 +113,7 @@ def delete_file(request: HttpRequest, file: PublicId) -> Any:
 @router.get("/files/{file}/content", auth=needs("read"), openapi_extra=CONTENT)
 def get_file_content(request: HttpRequest, file: PublicId) -> HttpResponseBase:
     """The file as it was uploaded; without the lines that were left out of it. A training job's results are CSV."""
-    made = find_made_file(file)
+    made = queries.find_made_file(file)
     if made is not None:
         told = HttpResponse(made.content, content_type=f"{made.media_type}; charset=utf-8")
         told["Content-Disposition"] = f'attachment; filename="{made.id}.csv"'

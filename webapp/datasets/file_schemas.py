@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 from ninja import Schema
 
-from webapp.datasets.export.made_files import MadeFile
 from webapp.datasets.file_uploads import first_problem
 from webapp.datasets.models import StoredFile
+from webapp.datasets.queries import MadeFile
 from webapp.rest.openai_lists import seconds
 from webapp.rest.types import Json
 

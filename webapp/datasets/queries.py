@@ -2,9 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
 from django.db.models import QuerySet
 
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
+
+
+@dataclass(frozen=True)
+class MadeFile:
+    """A file that nobody uploaded, with its content: an app makes it of its rows each time it is asked for."""
+
+    id: str
+    filename: str
+    purpose: str
+    created_at: datetime
+    media_type: str
+    content: bytes
+
+
+FileSource = Callable[[str], MadeFile | None]
+FILE_SOURCES: dict[str, FileSource] = {}
+"""Sources of made files by how the ids of these begin; apps that have some add to it (`AppConfig.ready`)."""
+
+
+def find_made_file(public_id: str) -> MadeFile | None:
+    """The file of this id; None if no source has it."""
+    source = next((source for prefix, source in FILE_SOURCES.items() if public_id.startswith(prefix)), None)
+    return source(public_id) if source is not None else None
 
 
 def known() -> QuerySet[Dataset]:

@@ -8,7 +8,7 @@ class RunsConfig(AppConfig):
     label = "runs"
 
     def ready(self) -> None:
-        from webapp.datasets.export import made_files
+        from webapp.datasets.queries import FILE_SOURCES
         from webapp.datasets.services import HOLDERS  # models are there only now
         from webapp.lists.registry import register_list
         from webapp.runs.candidates import register
@@ -20,4 +20,4 @@ class RunsConfig(AppConfig):
         register_list(TRAINING_JOBS, "runs:list")
         register("beside the site", startable_candidates)
         HOLDERS["training jobs"] = open_jobs_on
-        made_files.register(PREFIX, find_result_file)
+        FILE_SOURCES[PREFIX] = find_result_file

@@ -15,7 +15,7 @@ from hypothesis import given, settings  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 from tests.training.objective.by_numpy import advantages_by_numpy  # noqa: E402
-from training.config import Advantage, DynamicSampling  # noqa: E402
+from training.config import Advantage, DynamicSampling, Overlong  # noqa: E402
 from training.objective.advantages import (  # noqa: E402
     divergence_paid,
     environment_advantages,
@@ -23,13 +23,15 @@ from training.objective.advantages import (  # noqa: E402
     global_baseline_advantages,
     group_advantages,
     leave_one_out_advantages,
+    mean_advantages,
+    overlong_paid,
     row_advantages,
     step_advantages,
     token_advantages,
     token_returns,
 )
 from training.objective.masks import Masks, masks_of  # noqa: E402
-from training.objective.rows import Rows, label_ids  # noqa: E402
+from training.objective.rows import Rows, attempt_most, label_ids  # noqa: E402
 
 pytestmark = pytest.mark.slow  # loads torch
 
@@ -83,6 +85,20 @@ def test_environment_deviation_before_and_after_equal_groups_leave() -> None:
     a, b = 0.5 / (math.sqrt(0.5) + E), 0.5 / (0.5 + E)
     close(before, a, -a, 0, 0)
     close(after, b, -b, 0, 0)
+
+
+def test_the_mean_alone_is_taken_off_by_hand() -> None:
+    rewards = doubles(1, 0, 0.5, 0.2)
+    close(mean_advantages(rewards, ints(3, 3, 3, 4), every(rewards)), 0.5, -0.5, 0, 0)
+
+
+def test_long_attempts_pay_by_hand() -> None:
+    """DAPO Eq. 13 with a limit of 100 tokens and a buffer of 20: nothing up to 80, half at 90, all from 100 on."""
+    lengths = torch.tensor([10, 80, 85, 90, 100, 140])
+    close(overlong_paid(lengths, 100, Overlong(buffer=20)), 0, 0, 0.25, 0.5, 1, 1)
+    close(overlong_paid(lengths, 100, Overlong(buffer=20, penalty=0.4)), 0, 0, 0.1, 0.2, 0.4, 0.4)
+    close(overlong_paid(lengths, 100, Overlong()), *[0] * 6)
+    close(attempt_most(torch.tensor([5, 9, 7, 3]), [1, 1, 0, -1], 3), 7, 9, 0)
 
 
 def test_leave_one_out_by_hand() -> None:

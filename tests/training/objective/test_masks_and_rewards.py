@@ -58,6 +58,14 @@ def test_what_failed_around_the_agent_is_never_a_reward_of_zero(masking: Masking
     assert scored(attempt("cancelled"), "score", masking) == AttemptReward(reward=None, masked="cancelled")
 
 
+def test_what_was_cut_is_masked_only_by_choice() -> None:
+    """DAPO's overlong filtering: an attempt that was cut is out, whatever its end earned; one that ended is not."""
+    masking = Masking(truncated=True)
+    for reward in (0.0, 1.0):
+        assert scored(attempt("truncated", reward), "score", masking) == AttemptReward(reward=None, masked="truncated")
+    assert scored(attempt("failed", 0.25), "score", masking) == AttemptReward(reward=0.25)
+
+
 def test_what_a_program_ended_earned_nothing_and_is_masked_only_by_choice() -> None:
     ended = attempt("program_error")
     for rule in ("score", "all_or_nothing"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from webapp.datasets.export.made_files import MadeFile
+from webapp.datasets.queries import MadeFile
 from webapp.runs.curves.metric_csv import write_result_file
 from webapp.runs.curves.series import keys_of
 from webapp.runs.models import OPEN_STATES, TrainingJob

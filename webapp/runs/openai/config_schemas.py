@@ -60,6 +60,11 @@ def _optional(info: FieldInfo, name: str) -> tuple[Any, FieldInfo]:
     return info.annotation, field
 
 
+def _variant_fields(model: type[BaseModel]) -> dict[str, Any]:
+    fields: dict[str, Any] = {key: _optional(info, key) for key, info in model.model_fields.items() if key != "kind"}
+    return {"kind": (model.model_fields["kind"].annotation, ...), **fields}
+
+
 def _bounds_of(info: FieldInfo) -> tuple[Any, ...]:
     return (*info.metadata, Field(description=info.description))
 
@@ -82,8 +87,7 @@ def _changed_variant(name: str, models: list[type[BaseModel]]) -> Any:
             f"{model.__name__}Changes",
             __config__=NOTHING_ELSE,
             __doc__=ABOUT.format(model.__doc__),
-            kind=(model.model_fields["kind"].annotation, ...),
-            **{key: _optional(info, key) for key, info in model.model_fields.items() if key != "kind"},
+            **_variant_fields(model),
         )
         for model in models
     ]
@@ -92,14 +96,15 @@ def _changed_variant(name: str, models: list[type[BaseModel]]) -> Any:
         for key, info in model.model_fields.items():
             if key != "kind":
                 types.setdefault(key, []).append(Annotated[info.annotation, *_bounds_of(info)])
+    fields: dict[str, Any] = {
+        key: (reduce(or_, several), Field(default=None, json_schema_extra=_drop_default))
+        for key, several in types.items()
+    }
     unnamed = create_model(
         f"{name.capitalize()}OfPresetChanges",
         __config__=NOTHING_ELSE,
         __doc__=f"Fields of the `{name}` that the preset has, whose `kind` stays.",
-        **{
-            key: (reduce(or_, several), Field(default=None, json_schema_extra=_drop_default))
-            for key, several in types.items()
-        },
+        **fields,
     )
     return Annotated[reduce(or_, named), Field(discriminator="kind")] | unnamed
 
