@@ -72,6 +72,7 @@ def test_a_follower_is_queued_with_the_end_of_the_job_before() -> None:
     job, _, _ = claimed()
     follower = queued(after=job, model="after", state=TrainingState.VALIDATING)
     upload(job, 4, final=True)
+    take(job, [support.values(1, 4, loss=1.0)])
     end(job, "done")
     follower.refresh_from_db()
     assert follower.state == TrainingState.QUEUED

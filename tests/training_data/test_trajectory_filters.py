@@ -312,9 +312,8 @@ def test_the_least_reward_is_a_setting(sandbox: Sandbox) -> None:
     assert sift(sandbox, made, least_reward=0.5) is made
     nothing = attempt(outcome="failed", reward=reward(0))
     assert sift(sandbox, nothing, filter_by_reward=False) is nothing, "by format and impossibility alone (ES B.2)"
-    assert (
-        reason(sandbox, nothing, judge(POSSIBLE | {"possible": False}), filter_by_reward=False).reason == "impossible"
-    )
+    never = judge(POSSIBLE | {"possible": False})
+    assert reason(sandbox, nothing, never, filter_by_reward=False).reason == "impossible_task"
 
 
 def test_a_tally_says_what_each_filter_saw_and_left_out() -> None:
