@@ -148,7 +148,7 @@ def test_a_body_that_is_no_json_is_told_where(writer: Program) -> None:
     answer = writer.client.generic(
         "POST", f"{BASE}/audits", b'{"task": 1,}', "application/json", headers=writer.headers
     )
-    assert "column" in problem(answer, 400)["detail"]
+    assert "at character 12" in problem(answer, 400)["detail"]
 
 
 def test_a_packed_body_is_refused_by_name(writer: Program) -> None:
@@ -252,7 +252,7 @@ def test_half_a_million_unknown_keys_are_counted_not_listed(writer: Program) -> 
     assert "200,0" in found["detail"]
     assert "It takes" in found["detail"]
     assert "name" in found["detail"]
-    assert peak < 20 * len(body), "their errors took a hundred times what was sent"
+    assert peak < 25 * len(body), "their errors took a hundred times what was sent"
 
 
 def test_no_error_is_made_of_each_of_countless_keys() -> None:

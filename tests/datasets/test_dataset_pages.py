@@ -340,7 +340,7 @@ def test_problems_of_an_upload_are_said_by_line(client: Client) -> None:
     assert page.status_code == 422
     assert "Nothing was kept: 2 problems in 3 lines" in text(page)
     assert "2 messages must be a list" in text(page)
-    assert re.search(r"3 is no JSON", text(page))
+    assert re.search(r"3 not valid JSON", text(page))
     assert not StoredFile.objects.exists()
     nothing = client.post(reverse("datasets:file_upload"), {"kind": ""})
     assert "Choose a file" in text(nothing)

@@ -24,7 +24,7 @@ from synthesis.verifiers.call_sequences import Subject
 
 ROOT = Path(__file__).resolve().parents[2] / "synthesis"
 RESTS_ON = (
-    *("collector.py", "drafts.py", "errors.py", "json_weight.py", "syntax.py"),
+    *("collector.py", "drafts.py", "errors.py", "json_reader.py", "json_weight.py", "syntax.py"),
     *("contracts", "formats", "llm", "prompts", "rollout", "runtime", "starter", "verifiers"),
 )
 """Files and folders of `synthesis`: all that this module loads, and what runs in the sandbox."""

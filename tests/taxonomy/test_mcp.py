@@ -81,7 +81,7 @@ def test_two_tools_of_one_name_stay_two() -> None:
         ({"tools": []}, "line 1.tools", "without tools"),
         ({"tools": {"a": 1}}, "line 1.tools", "expected a list"),
         ({"tools": [{"name": " "}]}, "line 1.tools[0].name", "empty"),
-        ({"tools": ["t"]}, "line 1.tools[0]", "not JSON"),
+        ({"tools": ["t"]}, "line 1.tools[0]", "not valid JSON"),
         ({"tools": [{"name": "t", "input_schema": 5}]}, "line 1.tools[0].input_schema", "found a number"),
         ({"tools": [{"name": "t" * 201}]}, "line 1.tools[0].name", "200 are allowed"),
         ({"tools": [{"name": "t"}] * 1001}, "line 1.tools", "1000 are allowed"),

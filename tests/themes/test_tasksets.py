@@ -58,7 +58,7 @@ def test_a_single_record_is_one_task_and_an_object_by_id_is_many() -> None:
         ({"task": ASK, "query": "Something else entirely"}, "different texts"),
         ({"answer": "Done, and well"}, "no task"),
         ({"messages": [{"role": "assistant", "content": "Hello there"}]}, "no message of a user"),
-        ({"messages": "not a list at all"}, "not JSON"),
+        ({"messages": "not a list at all"}, "not valid JSON"),
         ({"task": 12}, "expected text"),
         ({"task": "  "}, "no task"),
         ("short", "no task"),

@@ -107,7 +107,7 @@ FIELDS: list[tuple[dict[str, Any], str, str, str]] = [
     ({"type": "time"}, "08:15", "", '"08:15"'),
     ({"type": "boolean"}, "true", "", "true"),
     ({"type": "enumeration", "choices": ["a", "b"]}, '"b"', "", '"b"'),
-    ({"type": "list", "items": {"name": "i", "type": "number"}}, "[1, 2", "not JSON", ""),
+    ({"type": "list", "items": {"name": "i", "type": "number"}}, "[1, 2", "not valid JSON", ""),
     ({"type": "name"}, " ", "This field is needed.", ""),
     ({"type": "name", "required": False}, "", "", ""),
 ]

@@ -171,8 +171,8 @@ def _error(job: TrainingJob) -> dict[str, Any] | None:
     words += [job.error] if job.error else []
     if not words and not job.error_code:
         return None
-    code = "not_true" if job.doubt else job.error_code or "failed"
-    return {"code": code, "message": "\n".join(words), "param": job.error_param or None}
+    reason = "not_true" if job.doubt else job.error_code or "failed"
+    return {"code": reason, "message": "\n".join(words), "param": job.error_param or None}
 
 
 def _own(job: TrainingJob, config: JobConfig) -> dict[str, Any]:
