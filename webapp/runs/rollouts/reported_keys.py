@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from synthesis.formats.values import clean
@@ -18,8 +17,6 @@ SIDES: tuple[SideName, ...] = ("train", "test")
 HELD_OUT = "evaluation/environment/"
 VERIFIER_DIGITS = 16
 """So much of a verifier's hash names it in a key (`training.step_record.VERIFIER_DIGITS`)."""
-SLACK = 1.1
-"""Steps of SFT are counted here by rows and there by samples."""
 
 
 def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
@@ -46,9 +43,9 @@ def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
 
 
 def _most_steps(job: TrainingJob) -> int:
-    if isinstance(read_config(job.config), Supervised):
-        return math.ceil(SLACK * job.total_steps)
-    return job.total_steps
+    """The last step of a job, 0 if it is not known here: a row of SFT may give several samples, which the trainer
+    counts."""
+    return 0 if isinstance(read_config(job.config), Supervised) else job.total_steps
 
 
 def _part_of(key: str) -> tuple[str, str] | None:
