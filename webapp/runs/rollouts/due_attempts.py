@@ -7,6 +7,7 @@ the one that the job's rule makes of the attempt. What does not fit is refused, 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -58,7 +59,7 @@ def require_due(job: TrainingJob, step: int, lines: Sequence[ReportedLine], unre
 
 
 @dataclass(frozen=True)
-class DueAttempts:
+class DueAttempts(ABC):
     """What is due in one step of a job."""
 
     job: TrainingJob
@@ -75,23 +76,27 @@ class DueAttempts:
         self._require_places(lines)
         self._require_few_lost(lines, unreadable)
 
-    @cached_property
+    @property
+    @abstractmethod
     def rows(self) -> Mapping[str, IndexedRow]:
-        raise NotImplementedError
+        """The rows that attempts may be at, by id."""
 
     @property
+    @abstractmethod
     def source(self) -> str:
         """Which rows are due, in words."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _require_number(self, count: int) -> None:
-        raise NotImplementedError
+        """Raise Unusable if more or fewer attempts were sent than are due."""
 
+    @abstractmethod
     def _require_places(self, lines: Sequence[ReportedLine]) -> None:
-        raise NotImplementedError
+        """Raise Unusable if an attempt is not where it is due."""
 
+    @abstractmethod
     def _require_few_lost(self, lines: Sequence[ReportedLine], unreadable: int) -> None:
-        raise NotImplementedError
+        """Raise Unusable if more attempts were lost than the job's limits allow."""
 
     def _require_row(self, line: ReportedLine) -> None:
         row = self.rows.get(line.told.row)
@@ -126,8 +131,9 @@ class DueAttempts:
             raise self._refusal(line, f"had {told.horizon} turns; at this step an agent has {self.horizon}")
 
     @property
+    @abstractmethod
     def horizon(self) -> int:
-        raise NotImplementedError
+        """Turns that an agent has at this step."""
 
     def _require_share(self, what: str, count: int, total: int, most: float, setting: str) -> None:
         if count > most * total:
