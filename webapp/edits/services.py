@@ -7,24 +7,21 @@ from typing import Any
 from django.db import transaction
 
 from synthesis.contracts import State
-from synthesis.errors import InputError, ProgramError
-from synthesis.formats.values import clean
+from synthesis.errors import ProgramError
 from webapp.accounts.services import audit
-from webapp.content_store import content_hash
 from webapp.edits.answer_forms.form_parts import merge_form
 from webapp.edits.answer_forms.proposed_form import fill_in_proposal
-from webapp.edits.draft_body import program_body, task_body
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
     changes_anything,
     drafted_source,
-    find_form_problem,
     merged_checks,
     own_parts,
     spell_parts,
     standing_parts,
 )
+from webapp.edits.typed_draft import digest_of, fill_draft, is_kept_already
 from webapp.edits.verifier_part import spell_restored
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
@@ -35,25 +32,16 @@ from webapp.jobs.queries import open_of
 from webapp.jobs.services import create
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.states import store_state
 
 FORECAST_JOB = "forecast_edit"
 SAVE_JOB = "save_edit"
 REPAIR_JOB = "repair_tool"
-WHY_CHARS = 2_000
 NO_AUTHOR = "No model plays the author. An administrator chooses one on the page Models, under Who plays what."
 
 
 def subject_of(edit: Edit) -> str:
     """The subject of jobs that work on a draft."""
     return f"edit:{edit.pk}"
-
-
-def base_hash(edit: Edit) -> str:
-    """What the draft stands on: of a program its version, of a task its revision and reference."""
-    if edit.kind == EditKind.PROGRAM or edit.revision is None:
-        return edit.version.content_hash
-    return content_hash([edit.revision.content_hash, edit.reference.content_hash if edit.reference else ""])
 
 
 def is_stale(edit: Edit) -> bool:
@@ -190,11 +178,6 @@ def _created(edit: Edit) -> Edit:
     return edit
 
 
-def digest_of(edit: Edit) -> str:
-    """The hash of a draft and what it stands on: a forecast holds for one of them."""
-    return content_hash([edit.kind, edit.tool, base_hash(edit), edit.body, edit.initial_id])
-
-
 @transaction.atomic
 def keep_draft(
     user: Any, pk: int, body: dict[str, Any], serial: int, *, state: State | None = None, why: str | None = None
@@ -205,25 +188,11 @@ def keep_draft(
     """
     edit = _own(user, pk)
     if edit.serial != serial:
+        if is_kept_already(edit, body, state, why):
+            return edit
         words = "This draft was changed in another tab since you opened it, so it stays as that tab kept it."
         raise ChangedMeanwhile(words, facts={"serial": edit.serial})
-    if why is not None and len(clean(why).strip()) > WHY_CHARS:
-        raise InputError(f"The reason has {len(clean(why).strip()):,} characters; at most {WHY_CHARS:,} are kept.")
-    kept = program_body(body) if edit.kind == EditKind.PROGRAM else task_body(body)
-    if edit.kind == EditKind.PROGRAM and edit.tool and "source" in kept:
-        raise InputError("This draft is of one tool. Send `tool_source`, or edit the whole program.")
-    if edit.kind == EditKind.PROGRAM and not edit.tool and "tool_source" in kept:
-        raise InputError("This draft is of the whole program. Send `source`.")
-    edit.body = kept if edit.kind == EditKind.PROGRAM else own_parts(edit, kept)
-    problem = find_form_problem(edit) if edit.kind == EditKind.TASK else ""
-    if problem:
-        raise InputError(problem)
-    if edit.kind == EditKind.TASK and state is not None:
-        stored = store_state(state)
-        scenario = edit.revision.scenario if edit.revision else None
-        edit.initial = None if scenario is not None and scenario.initial_id == stored.pk else stored
-    if why is not None:
-        edit.why = clean(why).strip()
+    fill_draft(edit, body, state, why)
     return _written(edit)
 
 

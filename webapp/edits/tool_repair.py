@@ -14,7 +14,8 @@ from webapp.accounts.models import User
 from webapp.accounts.services import audit
 from webapp.edits.case_runs import assessment_of
 from webapp.edits.models import Edit, EditKind
-from webapp.edits.services import NO_AUTHOR, digest_of
+from webapp.edits.services import NO_AUTHOR
+from webapp.edits.typed_draft import digest_of
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
