@@ -85,12 +85,16 @@ def _find_sources(settings: BatchSettings) -> Collection[str]:
 
 
 def _find_outdated(cloned: Collection[int]) -> set[int]:
-    """The current revisions of the tasks of these items that are no more what the items made, and no human work."""
+    """The current revisions of the tasks of these items that are no longer what the items made.
+
+    Human work is left out, and so are tasks on a program that a person keeps current: `must_stay` keeps them on it.
+    """
     items = BatchItem.objects.filter(pk__in=cloned)
     environments = BatchProduct.objects.filter(item__in=items.values("pk")).values("environment")
     rows = BatchProduct.objects.filter(item__batch__in=items.values("batch"), item__level="task")
     rows = rows.filter(environment__in=environments, task__current__isnull=False).exclude(task__current=F("revision"))
     tasks = Task.objects.filter(pk__in=rows.values("task"), review_state=ReviewState.DRAFT)
+    tasks = tasks.exclude(environment__current_by__isnull=False, current__scenario__version=F("environment__current"))
     return set(tasks.exclude(pk__in=edited_tasks(tasks).values("pk")).values_list("current", flat=True))
 
 

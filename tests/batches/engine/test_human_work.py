@@ -204,6 +204,13 @@ def test_without_human_work_a_clone_updates_as_before_and_both_pages_say_what_it
     assert find_replaced_work(batch.pk) == ReplacedWork(), "what it made was the first"
     again = forecast_replaced_work(choice.of_batch(batch).specs.values(), settings_at(server.url))
     assert (again.words, again.makers) == ("the current version of 1 environment", f"batch {batch.pk}")
+    other = BatchItem.objects.filter(batch=9).values_list("pk", flat=True)
+    assert forecast_replaced_work([], settings_at(server.url), other).words == "the current revision of 1 task"
+    Environment.objects.update(current_by=user)
+    assert not forecast_replaced_work([], settings_at(server.url), other), (
+        "its tasks stay on the program that was chosen"
+    )
+    Environment.objects.update(current_by=None)
     assert Task.objects.get().current_id == BatchProduct.objects.get(item__batch=clone, item__level="task").revision_id
     assert "Human work" not in browser.get(f"/batches/{batch.pk}/clone/").content.decode()
     assert "Nothing stands beside" in browser.get(f"/edits/beside/?batch={clone.pk}").content.decode()
