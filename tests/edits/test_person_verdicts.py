@@ -129,5 +129,6 @@ def test_a_tool_is_edited_on_its_desk(browser: Client, sandbox: Sandbox, made: S
     ).content.decode()
     assert 'value="1"' in kept, "the next form carries the draft's new serial"
     assert '<tr class="add">' in kept, "what the draft changes comes along"
-    again = browser.post(f"/edits/{edit.pk}/keep/", form, headers={**IN_PLACE, "HX-Target": "edit-kept"})
+    other = form | {"tool_source": f"{form['tool_source']}\n# mine"}
+    again = browser.post(f"/edits/{edit.pk}/keep/", other, headers={**IN_PLACE, "HX-Target": "edit-kept"})
     assert "another tab" in again.content.decode()
