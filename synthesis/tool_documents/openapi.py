@@ -108,14 +108,20 @@ def _read_operation(document: dict[str, Any], operation: Operation, names: dict[
     properties: dict[str, Any] = {}
     required: list[str] = []
     body: tuple[Any, bool, str] | None = None
+    form: list[dict[str, Any]] = []
     for key, value, where in _list_parameters(document, operation):
-        if value.get("in") in ("body", "formData"):  # Swagger 2
-            body = _merge_swagger_body(body, value, where)
+        if value["in"] == "body":  # Swagger 2
+            body = value.get("schema", {}), value.get("required") is True, f"{where}.schema"
+            continue
+        if value["in"] == "formData":
+            form.append(value)
             continue
         argument = key if key not in properties else f"{key}_{value['in']}"
         properties[argument] = _read_parameter(document, reader, value, where)
         if value.get("required") is True or value["in"] == "path":
             required.append(argument)
+    if form and body is None:
+        body = _build_form(form), True, f"{place}.parameters"
     body = _find_request_body(document, operation) or body
     if body is not None:
         _add_body(document, reader, body, properties, required)
@@ -158,16 +164,13 @@ def _read_parameter(document: dict[str, Any], reader: SchemaReader, value: dict[
     return {**schema, "description": about} if "$ref" not in schema else {"allOf": [schema], "description": about}
 
 
-def _merge_swagger_body(body: tuple[Any, bool, str] | None, value: dict[str, Any], place: str) -> tuple[Any, bool, str]:
-    """Add a parameter in `body` or `formData` of Swagger 2 to what the operation takes as its body."""
-    if value["in"] == "body":
-        return value.get("schema", {}), value.get("required") is True, f"{place}.schema"
-    form = body[0] if body is not None else {"type": "object", "properties": {}, "required": []}
-    field = {key: part for key, part in value.items() if key not in ABOUT_PARAMETER}
-    form["properties"][value["name"]] = field
-    if value.get("required") is True:
-        form["required"].append(value["name"])
-    return form, bool(form["required"]), place
+def _build_form(fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """Build the body that parameters in `formData` of Swagger 2 make together."""
+    properties = {
+        field["name"]: {key: part for key, part in field.items() if key not in ABOUT_PARAMETER} for field in fields
+    }
+    required = [field["name"] for field in fields if field.get("required") is True]
+    return {"type": "object", "properties": properties, "required": required}
 
 
 def _find_request_body(document: dict[str, Any], operation: Operation) -> tuple[Any, bool, str] | None:
@@ -203,7 +206,7 @@ def _add_body(
     parameters, becomes one argument `body`."""
     schema, is_required, place = body
     plain = follow(document, schema, place)
-    fields = plain.get("properties") if isinstance(plain, dict) else None
+    fields: Any = plain.get("properties") if isinstance(plain, dict) else None
     is_plain = isinstance(fields, dict) and fields and not {"allOf", "anyOf", "oneOf"} & plain.keys()
     if not is_plain or fields.keys() & properties.keys():
         name = "body" if "body" not in properties else "request_body"

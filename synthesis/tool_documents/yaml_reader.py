@@ -17,7 +17,7 @@ _SafeLoader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 """libyaml's, ten times as fast, if the wheel has it."""
 
 
-class _JSONLoader(_SafeLoader):  # type: ignore[misc]
+class _JSONLoader(_SafeLoader):
     """Text, numbers, booleans, null, lists and objects. Dates stay text, since JSON has none."""
 
 
