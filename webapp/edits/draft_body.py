@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from copy import copy
 from typing import Any, get_args
 
 from synthesis.contracts import Equality, ReferenceCall, State
@@ -16,9 +17,14 @@ from synthesis.json_weight import is_shallow
 from synthesis.runtime.encoding import decode_state
 from synthesis.runtime.method_source import MOST_TOKENS
 from synthesis.syntax import token_count
+from webapp.edits.models import Edit, EditKind
+from webapp.edits.proposals import find_form_problem, own_parts
 from webapp.edits.verifier_part import read_verifier_part
 from webapp.rest.types import MOST_LEVELS
 from webapp.scenarios.playground.argument_form import read_typed
+from webapp.scenarios.states import store_state
+
+WHY_CHARS = 2_000
 
 SOURCE_CHARS = 300_000
 """Of a program or tool that is typed: the site itself parses it. A larger one goes in by an import."""
@@ -175,3 +181,34 @@ def _needed(value: Any, most: int, what: str) -> str:
     if not text.strip():
         raise InputError(f"{what} is empty.")
     return text
+
+
+def is_kept_already(edit: Edit, body: dict[str, Any], state: State | None, why: str | None) -> bool:
+    """Whether the stored draft holds exactly this, as it does after the browser's Back button."""
+    typed = copy(edit)
+    try:
+        fill_draft(typed, body, state, why)
+    except InputError:
+        return False
+    return typed.compute_digest() == edit.digest and typed.why == edit.why
+
+
+def fill_draft(edit: Edit, body: dict[str, Any], state: State | None, why: str | None) -> None:
+    """Put what was typed into a draft, without writing it. Raises InputError: a part of it."""
+    if why is not None and len(clean(why).strip()) > WHY_CHARS:
+        raise InputError(f"The reason has {len(clean(why).strip()):,} characters; at most {WHY_CHARS:,} are kept.")
+    kept = program_body(body) if edit.kind == EditKind.PROGRAM else task_body(body)
+    if edit.kind == EditKind.PROGRAM and edit.tool and "source" in kept:
+        raise InputError("This draft is of one tool. Send `tool_source`, or edit the whole program.")
+    if edit.kind == EditKind.PROGRAM and not edit.tool and "tool_source" in kept:
+        raise InputError("This draft is of the whole program. Send `source`.")
+    edit.body = kept if edit.kind == EditKind.PROGRAM else own_parts(edit, kept)
+    problem = find_form_problem(edit) if edit.kind == EditKind.TASK else ""
+    if problem:
+        raise InputError(problem)
+    if edit.kind == EditKind.TASK and state is not None:
+        stored = store_state(state)
+        scenario = edit.revision.scenario if edit.revision else None
+        edit.initial = None if scenario is not None and scenario.initial_id == stored.pk else stored
+    if why is not None:
+        edit.why = clean(why).strip()

@@ -6,6 +6,7 @@ from django.conf import settings
 from django.db import models
 from django.db.models import F, Q
 
+from webapp.content_store import content_hash
 from webapp.environments.models import Environment, Version
 from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
@@ -84,6 +85,16 @@ class Edit(models.Model):
 
     def __str__(self) -> str:
         return f"Edit {self.pk}"
+
+    def compute_digest(self) -> str:
+        """Return the hash of the draft and of what it stands on; a forecast holds for one of them."""
+        return content_hash([self.kind, self.tool, self._compute_base_hash(), self.body, self.initial_id])
+
+    def _compute_base_hash(self) -> str:
+        """Return the hash of what the draft stands on: a version, or a revision with its reference."""
+        if self.kind == EditKind.PROGRAM or self.revision is None:
+            return self.version.content_hash
+        return content_hash([self.revision.content_hash, self.reference.content_hash if self.reference else ""])
 
 
 class ForecastState(models.TextChoices):

@@ -11,8 +11,15 @@ from pydantic import ConfigDict, Field
 from synthesis.contracts import AnswerType, Equality
 from synthesis.contracts.verifier_kinds import MOST_ASSERTIONS, SCRIPT_CHARS
 from synthesis.formats.answer_form import MOST_FIELDS
-from webapp.edits.draft_body import ANSWER_CHARS, CHECK_CHARS, INSTRUCTION_CHARS, LABEL_CHARS, MOST_CALLS, MOST_CHECKS
-from webapp.edits.typed_draft import WHY_CHARS
+from webapp.edits.draft_body import (
+    ANSWER_CHARS,
+    CHECK_CHARS,
+    INSTRUCTION_CHARS,
+    LABEL_CHARS,
+    MOST_CALLS,
+    MOST_CHECKS,
+    WHY_CHARS,
+)
 from webapp.rest.paging import PageQuery
 from webapp.rest.types import BodyIn, CallArguments, Id, Json, ShortText, Text
 

@@ -11,6 +11,7 @@ from synthesis.errors import ProgramError
 from webapp.accounts.services import audit
 from webapp.edits.answer_forms.form_parts import merge_form
 from webapp.edits.answer_forms.proposed_form import fill_in_proposal
+from webapp.edits.draft_body import fill_draft, is_kept_already
 from webapp.edits.forecasts import holds
 from webapp.edits.models import Edit, EditKind, EditState, Forecast
 from webapp.edits.proposals import (
@@ -21,7 +22,6 @@ from webapp.edits.proposals import (
     spell_parts,
     standing_parts,
 )
-from webapp.edits.typed_draft import digest_of, fill_draft, is_kept_already
 from webapp.edits.verifier_part import spell_restored
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
@@ -172,7 +172,7 @@ def start_version_restore(user: Any, version: Version) -> Edit:
 
 
 def _created(edit: Edit) -> Edit:
-    edit.digest = digest_of(edit)
+    edit.digest = edit.compute_digest()
     edit.save()
     audit(edit.author, "edit.start", edit, environment=edit.environment_id, task=edit.task_id, tool=edit.tool)
     return edit
@@ -198,7 +198,7 @@ def keep_draft(
 
 def _written(edit: Edit) -> Edit:
     edit.serial += 1
-    edit.digest = digest_of(edit)
+    edit.digest = edit.compute_digest()
     edit.save()
     return edit
 

@@ -15,7 +15,6 @@ from webapp.accounts.services import audit
 from webapp.edits.case_runs import assessment_of
 from webapp.edits.models import Edit, EditKind
 from webapp.edits.services import NO_AUTHOR
-from webapp.edits.typed_draft import digest_of
 from webapp.endpoints.connections import chat_with
 from webapp.endpoints.models import LLMRole
 from webapp.endpoints.queries import default_of
@@ -84,7 +83,7 @@ def _kept(user: User, tool: Tool, origin: Edit | None, code: str, by_model: str)
         body={"tool_source": code}, author=user, by_model=by_model[:300], origin=origin, serial=1,
         why=f"A repair that {by_model} wrote.",
     )  # fmt: skip
-    edit.digest = digest_of(edit)
+    edit.digest = edit.compute_digest()
     edit.save()
     audit(user, "edit.repair", edit, tool=tool.name, model=by_model)
     return edit
