@@ -28,7 +28,7 @@ from synthesis.contracts import (
 )
 from synthesis.formats.records import EnvironmentRecord, ToolSpec
 
-ThemeOrigin = Literal["tasks", "servers", "typed", "scripted"]
+ThemeOrigin = Literal["tasks", "servers", "documents", "typed", "scripted"]
 CaseKind = Literal["positive", "negative"]
 CallVerdict = Literal["pass", "warning", "fail"]
 

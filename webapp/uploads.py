@@ -19,7 +19,7 @@ from webapp.jobs.models import OPEN_STATES, Job
 from webapp.jobs.services import FailedWithResult
 
 FOLDER = "imports"
-IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers")
+IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers", "import_tool_documents")
 MOST_WAITING = 8
 HEAD_BYTES = 1 << 16
 """Of a file: so much of it is looked at, unpacked, to say where it belongs."""

@@ -124,10 +124,11 @@ def _tools(raw: dict[str, Any], place: str) -> tuple[ToolSpec, ...]:
         raise FormatError(f"{place}.tools", "missing" if "tools" not in raw else "empty: a server without tools")
     if len(items) > MAX_TOOLS:
         raise FormatError(f"{place}.tools", f"{len(items)} tools; {MAX_TOOLS} are allowed")
-    return tuple(_tool(item, f"{place}.tools[{index}]") for index, item in enumerate(items))
+    return tuple(read_tool(item, f"{place}.tools[{index}]") for index, item in enumerate(items))
 
 
-def _tool(item: Any, place: str) -> ToolSpec:
+def read_tool(item: Any, place: str) -> ToolSpec:
+    """Read one tool. Raises FormatError."""
     raw = record_of(opened(item, place), place)
     name = text_field(raw, "name", place, required=True)
     if len(name) > TOOL_NAME:

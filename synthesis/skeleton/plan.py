@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from synthesis.drafts import EntityPlan, OperationPlan, Plan, ThemeDraft, TimePlan
 from synthesis.errors import Rejected
-from synthesis.formats.records import ToolSpec
+from synthesis.formats.tool_outlines import describe_tools
 from synthesis.prompts import fenced, prompt
 from synthesis.skeleton.coverage import covered
 from synthesis.skeleton.plan_reply import (
-    NAME_CHARS,
     OperationsReply,
     StatePlanReply,
     TimeReply,
@@ -20,8 +19,8 @@ from synthesis.stages import Kit
 
 THEME_CHARS = 8_000
 """Of name and description together: a theme is a short text."""
-SPECS = 60
-SPEC_CHARS = 300
+TOOL_CHARS = 60_000
+"""Of what a theme's source says of its tools: more is outlined, but no tool is left out."""
 
 
 async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
@@ -69,10 +68,5 @@ def theme_text(theme: ThemeDraft) -> str:
     if len(about) > THEME_CHARS:
         message = f"The theme has {len(about):,} characters; {THEME_CHARS:,} are allowed. Shorten its description."
         raise Rejected("theme_too_long", message, evidence={"characters": len(about), "start": about[:500]})
-    tools = "\n".join(_spec(tool) for tool in theme.tools[:SPECS])
+    tools = describe_tools(theme.tools, TOOL_CHARS)
     return about + (f"\n\nTools that its source describes:\n{tools}" if tools else "")
-
-
-def _spec(tool: ToolSpec) -> str:
-    description = " ".join(tool.description.split())
-    return f"- {tool.name[:NAME_CHARS]!r}: {description[:SPEC_CHARS]}"

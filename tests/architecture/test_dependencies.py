@@ -30,6 +30,7 @@ MODULES = {
     "openapi-python-client": "openapi_python_client",
     "openapi-spec-validator": "openapi_spec_validator",
     "pyyaml": "yaml",
+    "markdown-it-py": "markdown_it",
     "scikit-learn": "sklearn",
 }
 """Dependencies whose module has another name."""

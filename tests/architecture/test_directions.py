@@ -22,7 +22,7 @@ FLOORS: list[set[str]] = [
     {"runtime", "llm"},
     {"stages"},
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
-    {"rollout", "scenarios"},
+    {"rollout", "scenarios", "tool_documents"},
     {"tasks", "starter", "scripted", "portable"},
     {"pipeline", "seeded_faults"},
 ]

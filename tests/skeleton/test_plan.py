@@ -44,13 +44,21 @@ def test_a_theme_is_shown_between_lines_that_it_cannot_close() -> None:
     assert opened not in trap
 
 
-def test_tools_of_a_specification_are_told_in_one_bounded_line_each() -> None:
-    specs = tuple(ToolSpec(name=f"tool\n{n}", description="many\n words " * 1_000) for n in range(200))
+def test_every_tool_of_a_specification_reaches_the_prompt_with_what_it_takes() -> None:
+    takes = {"type": "object", "properties": {"day": {"type": "string", "description": "Which day."}}}
+    few = (ToolSpec(name="book", description="Books\n a table.", parameters=takes),)
     author = Author()
-    made(author, THEME.model_copy(update={"tools": specs}))
+    made(author, THEME.model_copy(update={"tools": few}))
     (heard,) = author.heard("plan_state")
-    assert "- 'tool\\n0': many words" in heard
-    assert len(heard) < 40_000
+    assert "- 'book': Books a table.\n  takes: " + json.dumps(takes, separators=(",", ":")) in heard
+
+    many = tuple(ToolSpec(name=f"tool\n{n}", description="many\n words " * 1_000, parameters=takes) for n in range(200))
+    author = Author()
+    made(author, THEME.model_copy(update={"tools": many}))
+    (heard,) = author.heard("plan_state")
+    assert all(f"- 'tool\\n{n}': many words" in heard for n in range(200)), "no tool is left out"
+    assert '"day":{"type":"string"}' in heard
+    assert len(heard) < 70_000
 
 
 def test_an_environment_without_a_name_has_its_themes() -> None:

@@ -62,7 +62,7 @@ def _jobs_of(user: Any, *kinds: str) -> QuerySet[Job]:
     return Job.objects.filter(created_by=user, kind__in=kinds)
 
 
-IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers")
+IMPORTS = ("import_envscaler", "import_trajectories", "import_mcp_servers", "import_tool_documents")
 OFFERS = (
     StepOffer(
         "replay",

@@ -33,6 +33,12 @@ TRAJECTORIES = (
     "run whose task is not here is listed as failed, with the reason. Or trajectories in ATIF 1.0 to 1.8 (Harbor): "
     "they come in without an environment, to be read and searched."
 )
+DOCUMENT_FILES = ".json,.yaml,.yml,.md,.markdown,.gz,application/json,text/markdown"
+DOCUMENTS = mark_safe(
+    "OpenAPI 3.0 or 3.1, Swagger 2 (JSON or YAML), an MCP tool list, a function list as models are given it, or "
+    "Markdown with a heading such as <code>## `book_table(day, guests)`</code> for each tool. It becomes one theme, "
+    "from which a batch grows an environment with these tools."
+)
 SERVERS = format_html_lazy(
     "JSON Lines or JSON, plain or gzipped, at most {} MiB unpacked: one server each with <code>name</code>, "
     "<code>tools</code> and its labels. Each becomes a theme with its tools and hangs in the "
@@ -88,6 +94,20 @@ class EnvironmentsForm(forms.Form):
 class TrajectoriesForm(forms.Form):
     trajectories = UploadField(accept=PACKED, help_text=TRAJECTORIES)
     frames = forms.BooleanField(label="Give their tasks a frame", required=False, help_text=RUN_FRAMES)
+
+
+class DocumentForm(forms.Form):
+    document = UploadField(accept=DOCUMENT_FILES, help_text=DOCUMENTS, holds="tool documents")
+    name = forms.CharField(
+        label="Name (optional)",
+        required=False,
+        max_length=120,
+        help_text="Replaces the title of the document.",
+    )
+    category = forms.CharField(
+        label="Category (optional)", required=False, max_length=120,
+        help_text="The label of the first level in the taxonomy under which the theme is kept.",
+    )  # fmt: skip
 
 
 class ServersForm(forms.Form):

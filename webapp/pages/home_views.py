@@ -20,7 +20,7 @@ from webapp.jobs.models import Job
 from webapp.pages import queries
 from webapp.pages.demo_content import demo_amounts
 from webapp.pages.first_steps import first_steps
-from webapp.pages.forms import EnvironmentsForm, ServersForm, TrajectoriesForm
+from webapp.pages.forms import DocumentForm, EnvironmentsForm, ServersForm, TrajectoriesForm
 from webapp.pages.next_decision import find_next_decision
 from webapp.pages.services import hide_first_steps, visit
 from webapp.query_params import Params
@@ -28,18 +28,20 @@ from webapp.rest.api_examples import api_call
 from webapp.runs.job_list import working as training
 from webapp.scenarios.human_work import count_human_work
 from webapp.scenarios.services import start_envscaler_import
-from webapp.taxonomy.services import start_mcp_import
+from webapp.taxonomy.services import start_document_import, start_mcp_import
 from webapp.trajectories.services import start_trajectory_import
 
 FORMS: dict[str, type[forms.Form]] = {
     "environments": EnvironmentsForm,
     "trajectories": TrajectoriesForm,
     "servers": ServersForm,
+    "document": DocumentForm,
 }
 
 ENVIRONMENT_FILES = {"environments": "env_metadata.json", "scenarios": "scenarios.json"}
 TRAJECTORY_FILES = {"trajectories": "trajectories.json"}
 SERVER_FILES = {"servers": "servers.jsonl"}
+DOCUMENT_FILES = {"document": "openapi.yaml"}
 
 
 def at_work() -> dict[str, Any]:
@@ -92,6 +94,8 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
     files = form.cleaned_data
     if isinstance(form, ServersForm):
         return start_mcp_import(request.user, files["servers"])
+    if isinstance(form, DocumentForm):
+        return start_document_import(request.user, files["document"], files["name"], files["category"])
     if isinstance(form, TrajectoriesForm):
         return start_trajectory_import(request.user, files["trajectories"], frames=files["frames"])
     wanted = files["frames"]
@@ -102,7 +106,8 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
 @access("synthesise")
 @require_http_methods(["GET", "HEAD", "POST"])
 def import_files(request: HttpRequest) -> HttpResponse:
-    """Three forms: environments with their scenarios, trajectories, and MCP servers. Each becomes a job."""
+    """Show four forms: environments with their scenarios, trajectories, MCP servers and tool documents; each becomes a
+    job."""
     what = request.POST.get("what", "")
     chosen = FORMS.get(what)
     form = chosen(request.POST, request.FILES) if chosen else None
@@ -117,11 +122,13 @@ def import_files(request: HttpRequest) -> HttpResponse:
     context = {
         "environments_form": form if what == "environments" else EnvironmentsForm(),
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),
+        "document_form": form if what == "document" else DocumentForm(),
         "servers_form": form if what == "servers" else ServersForm(),
         "limit": settings.UPLOAD_LIMIT_MIB,
         "human_work": count_human_work(Environment.objects.all()),
         "environments_call": api_call(request, "POST", "api:import_environments", files=ENVIRONMENT_FILES),
         "trajectories_call": api_call(request, "POST", "api:import_trajectories", files=TRAJECTORY_FILES),
+        "document_call": api_call(request, "POST", "api:import_tool_documents", files=DOCUMENT_FILES),
         "servers_call": api_call(request, "POST", "api:import_mcp_servers", files=SERVER_FILES),
     }
     refused = request.method == "POST"

@@ -7,7 +7,7 @@ from typing import Any
 from django.http import HttpRequest
 from django.shortcuts import get_object_or_404, redirect
 from django.urls import reverse
-from ninja import File, Query, Router, Status
+from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
 from webapp.jobs.models import Job
@@ -22,7 +22,7 @@ from webapp.taxonomy.former import present_node
 from webapp.taxonomy.models import Theme
 from webapp.taxonomy.near_duplicates.schemas import ThemeIn
 from webapp.taxonomy.schemas import NodeOut, NodeQuery, ThemeLine, ThemeOut, ThemeQuery
-from webapp.taxonomy.services import start_mcp_import
+from webapp.taxonomy.services import start_document_import, start_mcp_import
 from webapp.taxonomy.theme_services import save_typed
 from webapp.uploads import require_no_atif
 
@@ -76,3 +76,17 @@ def import_mcp_servers(request: HttpRequest, servers: File[UploadedFile]) -> Job
     """Import MCP servers as themes: JSON Lines or JSON, plain or gzipped. Follow the job at /jobs/{id}."""
     require_no_atif("servers", servers, "MCP servers")
     return start_mcp_import(person(request), servers)
+
+
+@router.post("/imports/tool-documents", auth=needs("synthesise"), response={202: JobOut}, tags=["themes"])
+@idempotent
+def import_tool_documents(
+    request: HttpRequest, document: File[UploadedFile], name: Form[str] = "", category: Form[str] = ""
+) -> Job:
+    """Import a tool document as a theme. Follow the job at /jobs/{id}.
+
+    OpenAPI 3.0 and 3.1, Swagger 2, MCP tool lists, function lists and Markdown are read; `name` replaces the document's
+    own title.
+    """
+    require_no_atif("document", document, "tool documents")
+    return start_document_import(person(request), document, name, category)

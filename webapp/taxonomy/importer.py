@@ -1,4 +1,4 @@
-"""MCP servers into the database as themes: in bulk, idempotent by content, a chunk a transaction."""
+"""MCP servers and tool documents into the database as themes: idempotent by content, a chunk a transaction."""
 
 from __future__ import annotations
 
@@ -63,6 +63,13 @@ def import_servers(
     progress(max(0, len(entries) - 1), len(entries), "The last servers")
     save_themes(chunk, source, tally)
     progress(len(entries), len(entries), "")
+    return tally.report()
+
+
+def import_document(record: ThemeRecord, source: str) -> dict[str, Any]:
+    """Keep the theme of a tool document under `source`. The same document again changes nothing."""
+    tally = ThemeTally()
+    save_themes([record], source, tally, Origin.DOCUMENTS)
     return tally.report()
 
 

@@ -12,11 +12,12 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import MadeLink, made_by, subject_page
-from webapp.taxonomy.importer import import_servers
+from webapp.taxonomy.importer import import_document, import_servers
 from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
 from webapp.taxonomy.near_duplicates.services import MOST_ASKED
 from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_named
-from webapp.uploads import drop_uploads, read_upload, require_records, require_success
+from webapp.taxonomy.tool_documents import read_tool_document
+from webapp.uploads import drop_uploads, read_upload, require_records, require_success, upload_bytes
 
 
 @subject_page("themes")
@@ -24,7 +25,7 @@ def themes_page(_: int) -> tuple[str, str]:
     return "Near-duplicates of themes", reverse("taxonomy:duplicates")
 
 
-@made_by("import_mcp_servers")
+@made_by("import_mcp_servers", "import_tool_documents")
 def imported(job: Job) -> list[MadeLink]:
     return [MadeLink("The newest themes", reverse("taxonomy:themes"))]
 
@@ -37,6 +38,16 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
     require_records((stored, entries))
     context.afterwards.append(lambda: drop_uploads(stored))
     return require_success(import_servers(entries, context.payload["source"], context.progress))
+
+
+@job("import_tool_documents", queue="sandbox")
+def import_tool_documents(context: JobContext) -> dict[str, Any]:
+    """Import an uploaded tool document, read in a process of its own, as a theme. Run twice, it changes nothing."""
+    payload = context.payload
+    stored = payload["file"]
+    record = read_tool_document(upload_bytes(stored), stored["original"], payload["name"], payload["category"])
+    context.afterwards.append(lambda: drop_uploads(stored))
+    return import_document(record, payload["source"])
 
 
 @job("group_themes", queue="llm")  # vectors may come from an endpoint

@@ -107,6 +107,7 @@ class Origin(models.TextChoices):
 
     TASKS = "tasks", "discovered in a task set"
     SERVERS = "servers", "an MCP server"
+    DOCUMENTS = "documents", "a tool document"
     TYPED = "typed", "typed by a person"
     SCRIPTED = "scripted", "bundled"
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.core.files.base import File
 from django.db import connection, transaction
 
+from synthesis.formats.values import clean, shorten
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.taxonomy.former import nodes_of_former_paths
@@ -17,6 +18,7 @@ from webapp.taxonomy.models import LEVELS, Node, NodeCounts
 from webapp.uploads import store_upload
 
 SOURCE = "mcp"
+DOCUMENT_SOURCE = "tool-documents"
 COUNTED = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
 """What `count` takes. `children` belongs to the tree itself."""
 NODES_LOCK = 7_305_101
@@ -140,6 +142,14 @@ def _apply(changes: Mapping[int, Change]) -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [nodes, *([changes[node].get(name, 0) for node in nodes] for name in names)])
+
+
+def start_document_import(user: Any, file: File[bytes], name: str = "", category: str = "") -> Job:
+    """Keep an uploaded tool document and queue its import. Raises `InputError` (empty, too large)."""
+    stored = store_upload(user, file)
+    named = {"name": shorten(clean(name), 120), "category": shorten(clean(category), 120)}
+    payload = {"file": stored, "source": DOCUMENT_SOURCE, **named}
+    return create("import_tool_documents", f"Import {stored['original']}", payload, user)
 
 
 def start_mcp_import(user: Any, file: File[bytes], source: str = SOURCE) -> Job:

@@ -12,7 +12,7 @@ from django.db.models import F
 from synthesis.drafts import ThemeDraft
 from synthesis.formats.records import ThemeRecord, ToolSpec
 from synthesis.formats.values import clean, shorten
-from synthesis.themes.servers import from_server
+from synthesis.themes.specifications import from_specification
 from synthesis.themes.typed import typed
 from webapp.accounts.services import audit
 from webapp.content_store import Saved
@@ -106,7 +106,7 @@ def _count(place: ThemeSource, reason: str, step: int) -> None:
 
 
 def record_of(theme: Theme) -> ThemeRecord:
-    """The specification that a theme of a server came from. Reads its tools."""
+    """The specification that a theme came from. Reads its tools."""
     tools = tuple(
         ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in theme.tools.all()
     )
@@ -125,10 +125,12 @@ def record_of(theme: Theme) -> ThemeRecord:
 def draft_of(theme: Theme) -> ThemeDraft:
     """A kept theme as stages take it. Its key is the same in every installation that keeps the same theme.
 
-    Raises InputError for a server that says nothing.
+    Raises InputError for a specification that says nothing.
     """
     if theme.origin == Origin.SERVERS:
-        return from_server(record_of(theme))
+        return from_specification(record_of(theme), "servers")
+    if theme.origin == Origin.DOCUMENTS:
+        return from_specification(record_of(theme), "documents")
     record = record_of(theme)
     return ThemeDraft(
         key=theme.key,

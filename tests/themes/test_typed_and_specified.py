@@ -7,7 +7,7 @@ import pytest
 from synthesis.errors import InputError
 from synthesis.formats.records import ThemeRecord, ToolSpec
 from synthesis.themes.keys import KEY
-from synthesis.themes.servers import MOST_TOOLS, from_server
+from synthesis.themes.specifications import from_specification
 from synthesis.themes.typed import typed
 
 WORDS = "Staff lend books to members, take them back and keep a waiting list for each title."
@@ -42,17 +42,17 @@ def test_what_cannot_be_a_theme_says_what_to_change(name: str, description: str,
 def test_a_server_is_cut_to_what_a_prompt_holds() -> None:
     tools = tuple(ToolSpec(name=f"t{n}", description="d" * 5_000, parameters={"x": "y" * 10_000}) for n in range(300))
     record = ThemeRecord(key="7", name="N" * 300, description="o" * 50_000, primary="Weather", tools=tools)
-    draft = from_server(record)
+    draft = from_specification(record, "servers")
     assert (draft.origin, draft.category) == ("servers", "Weather")
-    assert len(draft.tools) == MOST_TOOLS
-    assert draft.tools[0].parameters is None
-    assert len(draft.model_dump_json()) < 200_000
-    assert draft.key == from_server(record).key
-    assert draft.key != from_server(record.model_copy(update={"key": "8"})).key
+    assert [tool.name for tool in draft.tools] == [tool.name for tool in tools], "no tool is left out"
+    assert draft.tools[0].parameters == {"type": "object"}
+    assert len(draft.model_dump_json()) < 700_000
+    assert draft.key == from_specification(record, "servers").key
+    assert draft.key != from_specification(record.model_copy(update={"key": "8"}), "servers").key
 
 
 def test_a_server_without_words_is_described_by_its_tools() -> None:
     record = ThemeRecord(key="7", name="Forecast", tools=(ToolSpec(name="get_forecast"),))
-    assert "1 tools" in from_server(record).description
+    assert "1 tools" in from_specification(record, "servers").description
     with pytest.raises(InputError, match="neither"):
-        from_server(record.model_copy(update={"tools": ()}))
+        from_specification(record.model_copy(update={"tools": ()}), "servers")

@@ -1,0 +1,51 @@
+"""A theme from a specification of tools (an MCP server, a tool document), cut to what a batch can carry."""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from synthesis.drafts import ThemeDraft
+from synthesis.errors import InputError
+from synthesis.formats.records import ThemeRecord, ToolSpec
+from synthesis.formats.tool_outlines import outline_parameters
+from synthesis.formats.values import shorten
+from synthesis.themes.keys import theme_key
+
+NAME = 120
+DESCRIPTION = 10_000
+TOOL_DESCRIPTION = 4_000
+PARAMETERS = 8_000
+"""Characters of a tool's parameters as JSON; longer ones are outlined."""
+MOST_CHARACTERS = 600_000
+"""Of all tools together; with more, all parameters are outlined and descriptions are cut to a line."""
+LINE = 300
+
+
+def from_specification(record: ThemeRecord, origin: Literal["servers", "documents"]) -> ThemeDraft:
+    """Return the theme of a specification; every tool that it names is kept.
+
+    Raises InputError: it says nothing that an environment could be grown from.
+    """
+    if not record.description.strip() and not record.tools:
+        raise InputError(f"The specification of {record.name!r} has neither a description nor tools.")
+    description = record.description.strip() or f"A service that offers {len(record.tools)} tools, listed below."
+    tools = tuple(_shorten_tool(tool, TOOL_DESCRIPTION, PARAMETERS) for tool in record.tools)
+    if sum(len(tool.model_dump_json()) for tool in tools) > MOST_CHARACTERS:
+        tools = tuple(_shorten_tool(tool, LINE, LINE) for tool in tools)
+    return ThemeDraft(
+        key=theme_key(record.name, record.model_dump(mode="json")),
+        name=shorten(record.name, NAME),
+        description=description[:DESCRIPTION],
+        category=record.primary,
+        origin=origin,
+        origin_text=f"{record.key}: {record.name}",
+        tools=tools,
+    )
+
+
+def _shorten_tool(tool: ToolSpec, most_words: int, most_parameters: int) -> ToolSpec:
+    parameters = tool.parameters
+    if parameters is not None and len(json.dumps(parameters)) > most_parameters:
+        parameters = outline_parameters(parameters)
+    return ToolSpec(name=tool.name, description=tool.description[:most_words], parameters=parameters)

@@ -1,0 +1,278 @@
+"""Tool documents in plain Markdown: each tool a heading, below it what it does and a list or table of what it takes.
+
+A heading names a tool if it is written as code or is a name as programs have them: `book_table`, `book_table(day)`,
+`orders.cancel`. Other headings group tools. Text before the first tool is about all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from synthesis.errors import FormatError
+from synthesis.formats.mcp import MAX_TOOLS
+from synthesis.formats.records import ToolSpec
+from synthesis.formats.values import clean
+from synthesis.json_reader import read_json
+
+TOOL = re.compile(r"(?P<name>[A-Za-z_][\w.\-/]*)\s*(?P<call>\(.*\))?")
+PARAMETER = re.compile(
+    r"\*{0,2}`?(?P<name>[A-Za-z_][\w.\-]*)`?\*{0,2}\s*(?:[(\[](?P<kind>[^)\]]*)[)\]])?\s*(?:[:\u2013\u2014-]\s*(?P<about>.*))?",
+    re.DOTALL,
+)
+PARAMETER_HEADS = re.compile(r"(parameters?|arguments?|inputs?|takes|input schema)\b:?", re.IGNORECASE)
+RETURN_HEADS = re.compile(r"(returns?|results?|outputs?|response)\b:?", re.IGNORECASE)
+TYPES = {
+    "str": "string", "string": "string", "text": "string", "int": "integer", "integer": "integer",
+    "float": "number", "number": "number", "bool": "boolean", "boolean": "boolean",
+    "list": "array", "array": "array", "object": "object", "dict": "object",
+}  # fmt: skip
+REQUIRED, OPTIONAL = (
+    re.compile(r"\brequired\b|\byes\b|\btrue\b", re.IGNORECASE),
+    re.compile(r"\boptional\b", re.IGNORECASE),
+)
+
+
+@dataclass
+class _Section:
+    """A heading with what stands below it, until the next one."""
+
+    title: str
+    line: int
+    level: int
+    is_code: bool = False
+    words: list[str] = field(default_factory=list)
+    parameters: list[dict[str, Any]] = field(default_factory=list)
+    schema: dict[str, Any] | None = None
+
+    @property
+    def place(self) -> str:
+        return f"line {self.line}"
+
+
+def read_markdown(text: str) -> tuple[str, str, tuple[ToolSpec, ...]]:
+    """Read the title, what it says of all tools, and the tools in their order. Raises FormatError with the line."""
+    sections = _split(text)
+    title = next((section.title for section in sections if section.level == 1 and not _name_tool(section)), "")
+    about: list[str] = []
+    tools: list[tuple[_Section, ToolSpec]] = []
+    open_tool: _Section | None = None
+    below: list[_Section] = []
+    for section in sections:
+        if _name_tool(section):
+            if open_tool is not None:
+                tools.append((open_tool, _build_tool(open_tool, below)))
+            open_tool, below = section, []
+        elif open_tool is not None and section.level > open_tool.level:
+            below.append(section)
+        elif open_tool is None:
+            about += [section.title] * bool(section.title and section.title != title) + section.words
+    if open_tool is not None:
+        tools.append((open_tool, _build_tool(open_tool, below)))
+    if not tools:
+        reason = "no heading names a tool; write each tool as a heading such as ## `book_table(day, guests)`"
+        raise FormatError("", reason)
+    _require_few_names(tools)
+    return title, "\n\n".join(about), tuple(tool for _, tool in tools)
+
+
+def _require_few_names(tools: list[tuple[_Section, ToolSpec]]) -> None:
+    if len(tools) > MAX_TOOLS:
+        raise FormatError("", f"{len(tools):,} tools; {MAX_TOOLS:,} are allowed")
+    seen: dict[str, str] = {}
+    for section, tool in tools:
+        first = seen.setdefault(tool.name, section.place)
+        if first != section.place:
+            raise FormatError(section.place, f"{tool.name!r} is also the tool at {first}")
+
+
+def _name_tool(section: _Section) -> str:
+    """Return the name of the tool that a heading names, or nothing."""
+    match = TOOL.fullmatch(section.title.strip())
+    if match is None:
+        return ""
+    name, looks_like_code = match["name"], section.is_code or match["call"]
+    is_name = bool(re.search(r"[a-z0-9][A-Z]|_|\.", name)) or name.islower()
+    return (
+        name
+        if looks_like_code
+        or (is_name and section.level > 1 and not PARAMETER_HEADS.fullmatch(name) and not RETURN_HEADS.fullmatch(name))
+        else ""
+    )
+
+
+def _split(text: str) -> list[_Section]:
+    """Split a document at its headings; each section knows its words, parameters and schema."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(text)
+    sections = [_Section("", 1, 0)]
+    index = 0
+    while index < len(tokens):
+        token = tokens[index]
+        if token.type == "heading_open":
+            inline = tokens[index + 1]
+            only_code = [child.type for child in inline.children or []] == ["code_inline"]
+            title = clean(_read_words(inline))
+            sections.append(_Section(title, (token.map or [0])[0] + 1, int(token.tag[1:]), only_code))
+            index += 3
+            continue
+        end = _find_end(tokens, index)
+        _add_block(sections[-1], tokens[index : end + 1])
+        index = end + 1
+    return sections
+
+
+def _find_end(tokens: list[Token], start: int) -> int:
+    """Return the index of the token that closes the block which begins at `start`."""
+    depth = 0
+    for index in range(start, len(tokens)):
+        depth += tokens[index].nesting
+        if depth <= 0:
+            return index
+    return len(tokens) - 1
+
+
+def _add_block(section: _Section, tokens: list[Token]) -> None:
+    """Add one block of Markdown to its section."""
+    kind = tokens[0].type
+    if kind in ("fence", "code_block"):
+        _add_code(section, tokens[0])
+    elif kind == "table_open":
+        _add_table(section, tokens)
+    elif kind in ("bullet_list_open", "ordered_list_open"):
+        items = _read_items(tokens)
+        parameters = [_read_parameter(item) for item in items]
+        if items and all(parameter is not None for parameter in parameters):
+            section.parameters += [parameter for parameter in parameters if parameter is not None]
+        else:
+            section.words.append("\n".join(f"- {item}" for item in items))
+    else:
+        words = "\n".join(
+            _read_words(token) for token in tokens if token.type == "inline" or token.type == "html_block"
+        )
+        section.words += [clean(words)] if words.strip() else []
+
+
+def _read_words(token: Token) -> str:
+    """Return the text of a line as its author wrote it, without the marks of code that is all of it."""
+    children = token.children or []
+    if len(children) == 1 and children[0].type == "code_inline":
+        return children[0].content
+    return token.content
+
+
+def _add_code(section: _Section, token: Token) -> None:
+    """Take a fenced JSON schema of an object as what the tool takes; other code stays part of the words."""
+    if (token.info or "").strip().lower() in ("json", "") and token.content.lstrip().startswith("{"):
+        place = f"line {(token.map or [0])[0] + 1}"
+        try:
+            value = read_json(token.content, place, broken_text=True)
+        except FormatError:
+            value = None
+        if isinstance(value, dict) and value.get("type") == "object" and isinstance(value.get("properties"), dict):
+            section.schema = value
+            return
+    section.words.append(clean(token.content.rstrip()))
+
+
+def _add_table(section: _Section, tokens: list[Token]) -> None:
+    """Take a table whose first column is of names as what the tool takes."""
+    rows: list[list[str]] = []
+    for token in tokens:
+        if token.type == "tr_open":
+            rows.append([])
+        elif token.type == "inline":
+            rows[-1].append(_read_words(token).strip())
+    heads = [head.lower() for head in rows[0]] if rows else []
+    names = ("name", "parameter", "argument", "field", "input")
+    if not heads or not any(heads[0].startswith(name) for name in names):
+        section.words.append("\n".join(" | ".join(row) for row in rows))
+        return
+    columns = {
+        column: next((place for place, head in enumerate(heads) if head.startswith(starts)), None)
+        for column, starts in {
+            "kind": ("type",),
+            "required": ("required", "optional"),
+            "about": ("desc", "meaning"),
+        }.items()
+    }
+    for row in rows[1:]:
+        cells = {column: row[place] for column, place in columns.items() if place is not None and place < len(row)}
+        wanted = cells.get("required", "required")
+        section.parameters.append(
+            _build_parameter(row[0].strip("`* "), f"{cells.get('kind', '')}, {wanted}", cells.get("about", ""))
+        )
+
+
+def _read_items(tokens: list[Token]) -> list[str]:
+    """Return the items of a list as texts; what is nested in one is part of its text."""
+    items: list[str] = []
+    for token in tokens:
+        if token.type == "list_item_open" and token.level == tokens[0].level + 1:
+            items.append("")
+        elif token.type in ("inline", "fence", "code_block") and items:
+            items[-1] = f"{items[-1]}\n{token.content}".strip()
+    return [clean(item) for item in items]
+
+
+def _read_parameter(item: str) -> dict[str, Any] | None:
+    """Read `name` (type, required): what it means. None: the item says something else."""
+    match = PARAMETER.fullmatch(item.strip())
+    if match is None or (match["kind"] is None and match["about"] is None and not item.strip().startswith("`")):
+        return None
+    return _build_parameter(match["name"], match["kind"] or "", match["about"] or "")
+
+
+def _build_parameter(name: str, kind: str, about: str) -> dict[str, Any]:
+    """Build one parameter; what its type is stays open if no word says it."""
+    words = re.findall(r"[a-z]+", kind.lower())
+    schema: dict[str, Any] = {}
+    known = next((TYPES[word] for word in words if word in TYPES), None)
+    if known is not None:
+        schema["type"] = known
+    if about.strip():
+        schema["description"] = about.strip()
+    is_required = not OPTIONAL.search(kind) and not re.search(r"\bno\b|\bfalse\b", kind, re.IGNORECASE)
+    return {"name": clean(name), "schema": schema, "required": is_required}
+
+
+def _build_tool(section: _Section, below: list[_Section]) -> ToolSpec:
+    """Build a tool of its heading's section and of those below it (parameters, returns, examples)."""
+    words = list(section.words)
+    parameters, schema = list(section.parameters), section.schema
+    for part in below:
+        if RETURN_HEADS.fullmatch(part.title):
+            listed = [f"- {item['name']}: {item['schema'].get('description', '')}" for item in part.parameters]
+            words += ["Returns: " + "\n".join([*part.words, *listed])]
+        elif PARAMETER_HEADS.fullmatch(part.title):
+            parameters += part.parameters
+            schema = schema or part.schema
+            words += part.words
+        else:
+            words += [part.title, *part.words]
+            parameters += part.parameters
+            schema = schema or part.schema
+    name = _name_tool(section)
+    if schema is None:
+        schema = _join_parameters(parameters, section, name)
+    return ToolSpec(name=name, description="\n\n".join(word for word in words if word.strip()), parameters=schema)
+
+
+def _join_parameters(parameters: list[dict[str, Any]], section: _Section, name: str) -> dict[str, Any]:
+    """Join parameters to one schema; those that only the heading's call names are part of it. Raises FormatError."""
+    properties: dict[str, Any] = {}
+    required = []
+    for parameter in parameters:
+        if parameter["name"] in properties:
+            raise FormatError(section.place, f"{name} takes {parameter['name']!r} twice")
+        properties[parameter["name"]] = parameter["schema"]
+        required += [parameter["name"]] if parameter["required"] else []
+    match = TOOL.fullmatch(section.title.strip())
+    called = re.findall(r"[A-Za-z_]\w*(?=\s*(?:[:=,)]|$))", (match["call"] if match and match["call"] else "()")[1:])
+    if not properties and called:
+        properties = {argument: {} for argument in called}
+        required = called
+    return {"type": "object", "properties": properties, "required": required}

@@ -1,0 +1,262 @@
+"""OpenAPI 3.0 and 3.1 and Swagger 2 documents: each operation is a tool, what it takes is one JSON schema."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from synthesis.errors import FormatError
+from synthesis.formats.records import ToolSpec
+from synthesis.formats.values import clean, record_of, text_field
+from synthesis.json_reader import json_type
+from synthesis.tool_documents.schemas import SchemaReader, follow
+
+METHODS = ("get", "put", "post", "delete", "patch", "options", "head", "trace")
+MOST_OPERATIONS = 1_000
+MOST_RETURNED = 40
+"""Fields of a response that a description names."""
+PLACES = ("path", "query", "header", "cookie")
+NO_PARAMETERS = {"accept", "content-type", "authorization"}
+"""Headers that the specification takes for no parameters."""
+ABOUT_PARAMETER = (
+    "name",
+    "in",
+    "required",
+    "schema",
+    "content",
+    "style",
+    "explode",
+    "allowReserved",
+    "collectionFormat",
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """A method of a path, with the parameters that all methods of the path take."""
+
+    path: str
+    method: str
+    fields: dict[str, Any]
+    shared: list[Any]
+    place: str
+
+
+def is_openapi(document: Any) -> bool:
+    """Whether a document says that it is an OpenAPI or Swagger document, of whatever version."""
+    return isinstance(document, dict) and ("openapi" in document or "swagger" in document)
+
+
+def read_operations(document: dict[str, Any]) -> tuple[ToolSpec, ...]:
+    """Read every operation as a tool, in the order of the document. Raises FormatError."""
+    _require_version(document)
+    tools: list[ToolSpec] = []
+    names: dict[str, str] = {}
+    for operation in _list_operations(document):
+        tool = _read_operation(document, operation, names)
+        names[tool.name] = operation.place
+        tools.append(tool)
+        if len(tools) > MOST_OPERATIONS:
+            raise FormatError("paths", f"more than {MOST_OPERATIONS:,} operations; split the document")
+    if not tools:
+        raise FormatError("paths", "holds no operation, so there is no tool to take from it")
+    return tuple(tools)
+
+
+def _require_version(document: dict[str, Any]) -> None:
+    version = document.get("openapi", document.get("swagger"))
+    if not re.match(r"(3\.[01](\.|$)|2\.0$|2$)", str(version)):
+        name = "openapi" if "openapi" in document else "swagger"
+        raise FormatError(name, f"version {str(version)[:20]!r}; OpenAPI 3.0 and 3.1 and Swagger 2.0 are read")
+
+
+def _list_operations(document: dict[str, Any]) -> Iterator[Operation]:
+    paths = record_of(document.get("paths", {}), "paths")
+    for path, item in paths.items():
+        if path.startswith("x-"):
+            continue
+        place = f"paths.{path}"
+        fields = record_of(follow(document, item, place), place)
+        shared = _read_list(fields, "parameters", place)
+        for method in fields:
+            if method in METHODS:
+                named = f"{place}.{method}"
+                yield Operation(path, method, record_of(fields[method], named), shared, named)
+
+
+def _read_list(fields: dict[str, Any], name: str, place: str) -> list[Any]:
+    value = fields.get(name)
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise FormatError(f"{place}.{name}", f"expected a list, found a {json_type(value)}")
+    return value
+
+
+def _read_operation(document: dict[str, Any], operation: Operation, names: dict[str, str]) -> ToolSpec:
+    fields, place = operation.fields, operation.place
+    given = text_field(fields, "operationId", place).strip()
+    name = re.sub(r"\W+", "_", given or f"{operation.method} {operation.path}", flags=re.ASCII).strip("_")
+    name = name if name[:1].isalpha() else f"call_{name}"
+    if name in names:
+        raise FormatError(
+            f"{place}.operationId", f"the name {name!r} is also that of {names[name]}; give each operation its own"
+        )
+    reader = SchemaReader(document)
+    properties: dict[str, Any] = {}
+    required: list[str] = []
+    body: tuple[Any, bool, str] | None = None
+    form: list[dict[str, Any]] = []
+    for key, value, where in _list_parameters(document, operation):
+        if value["in"] == "body":  # Swagger 2
+            body = value.get("schema", {}), value.get("required") is True, f"{where}.schema"
+            continue
+        if value["in"] == "formData":
+            form.append(value)
+            continue
+        argument = key if key not in properties else f"{key}_{value['in']}"
+        properties[argument] = _read_parameter(document, reader, value, where)
+        if value.get("required") is True or value["in"] == "path":
+            required.append(argument)
+    if form and body is None:
+        body = _build_form(form), True, f"{place}.parameters"
+    body = _find_request_body(document, operation) or body
+    if body is not None:
+        _add_body(document, reader, body, properties, required)
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": required}
+    if reader.definitions:
+        schema["$defs"] = reader.definitions
+    return ToolSpec(name=name, description=_describe(document, operation), parameters=schema)
+
+
+def _list_parameters(document: dict[str, Any], operation: Operation) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Give each parameter once by name and place; those of the operation replace those of its path."""
+    merged: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}
+    own = _read_list(operation.fields, "parameters", operation.place)
+    above = operation.place.rsplit(".", 1)[0]
+    listed = [(item, f"{above}.parameters[{index}]") for index, item in enumerate(operation.shared)]
+    listed += [(item, f"{operation.place}.parameters[{index}]") for index, item in enumerate(own)]
+    for item, place in listed:
+        value = record_of(follow(document, item, place), place)
+        name, where = text_field(value, "name", place, required=True), value.get("in")
+        if where not in (*PLACES, "body", "formData"):
+            raise FormatError(f"{place}.in", f"{str(where)[:40]!r}; a parameter is in {', '.join(PLACES)}")
+        if where == "header" and name.lower() in NO_PARAMETERS:
+            continue
+        merged[name, where] = value, place
+    for (name, _), (value, place) in merged.items():
+        yield name, value, place
+
+
+def _read_parameter(document: dict[str, Any], reader: SchemaReader, value: dict[str, Any], place: str) -> Any:
+    """Return a parameter's schema with its description; Swagger 2 writes the schema into the parameter itself."""
+    if "schema" in value:
+        schema = reader.read(value["schema"], f"{place}.schema")
+    elif isinstance(value.get("content"), dict) and value["content"]:
+        schema = reader.read(_choose_content(value["content"], place).get("schema", {}), f"{place}.content")
+    else:
+        schema = reader.read({key: part for key, part in value.items() if key not in ABOUT_PARAMETER}, place)
+    about = text_field(value, "description", place)
+    if not about or not isinstance(schema, dict):
+        return schema
+    return {**schema, "description": about} if "$ref" not in schema else {"allOf": [schema], "description": about}
+
+
+def _build_form(fields: list[dict[str, Any]]) -> dict[str, Any]:
+    """Build the body that parameters in `formData` of Swagger 2 make together."""
+    properties = {
+        field["name"]: {key: part for key, part in field.items() if key not in ABOUT_PARAMETER} for field in fields
+    }
+    required = [field["name"] for field in fields if field.get("required") is True]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+def _find_request_body(document: dict[str, Any], operation: Operation) -> tuple[Any, bool, str] | None:
+    """Find the schema of what the operation takes as its body (OpenAPI 3), and whether it is required."""
+    if "requestBody" not in operation.fields:
+        return None
+    place = f"{operation.place}.requestBody"
+    body = record_of(follow(document, operation.fields["requestBody"], place), place)
+    content = record_of(body.get("content", {}), f"{place}.content")
+    if not content:
+        return None
+    chosen = _choose_content(content, f"{place}.content")
+    return chosen.get("schema", {}), body.get("required") is True, f"{place}.content.schema"
+
+
+def _choose_content(content: dict[str, Any], place: str) -> dict[str, Any]:
+    """Choose JSON among the media types, else a form, else the first."""
+    for pattern in ("application/json", r".*\+json", ".*json.*", ".*form.*", ".*"):
+        for media, value in content.items():
+            if re.fullmatch(pattern, media.partition(";")[0].strip(), re.IGNORECASE | re.DOTALL):
+                return record_of(value, f"{place}.{media}")
+    return {}
+
+
+def _add_body(
+    document: dict[str, Any],
+    reader: SchemaReader,
+    body: tuple[Any, bool, str],
+    properties: dict[str, Any],
+    required: list[str],
+) -> None:
+    """Add the body's fields beside the parameters; a body that is no plain object, or whose fields have the names of
+    parameters, becomes one argument `body`."""
+    schema, is_required, place = body
+    plain = follow(document, schema, place)
+    fields: Any = plain.get("properties") if isinstance(plain, dict) else None
+    is_plain = isinstance(fields, dict) and fields and not {"allOf", "anyOf", "oneOf"} & plain.keys()
+    if not is_plain or fields.keys() & properties.keys():
+        name = "body" if "body" not in properties else "request_body"
+        properties[name] = reader.read(schema, place)
+        required += [name] if is_required else []
+        return
+    for name, field in fields.items():
+        properties[name] = reader.read(field, f"{place}.properties.{name}")
+    wanted = plain.get("required")
+    if is_required and isinstance(wanted, list):
+        required += [name for name in wanted if isinstance(name, str) and name in fields]
+
+
+def _describe(document: dict[str, Any], operation: Operation) -> str:
+    """Say what an operation does: its summary, its description, and what it returns if it succeeds."""
+    fields, place = operation.fields, operation.place
+    parts = [text_field(fields, "summary", place).strip(), text_field(fields, "description", place).strip()]
+    parts = list(dict.fromkeys(part for part in parts if part))
+    if fields.get("deprecated") is True:
+        parts.append("Deprecated.")
+    returned = _describe_response(document, fields, place)
+    parts += [f"Returns: {returned}"] if returned else []
+    return "\n\n".join(parts) or f"{operation.method.upper()} {clean(operation.path)}"
+
+
+def _describe_response(document: dict[str, Any], fields: dict[str, Any], place: str) -> str:
+    responses = record_of(fields.get("responses") or {}, f"{place}.responses")
+    code = next((code for code in sorted(responses) if re.match(r"2(\d\d|XX)$", code, re.IGNORECASE)), "default")
+    if code not in responses:
+        return ""
+    place = f"{place}.responses.{code}"
+    response = record_of(follow(document, responses[code], place), place)
+    content = response.get("content")
+    if isinstance(content, dict) and content:
+        schema = _choose_content(content, f"{place}.content").get("schema")
+    else:
+        schema = response.get("schema")  # Swagger 2
+    words = [text_field(response, "description", place).strip(), _name_fields(document, schema, place)]
+    return ". ".join(word.rstrip(".") for word in words if word)
+
+
+def _name_fields(document: dict[str, Any], schema: Any, place: str) -> str:
+    """Name the fields of what is returned, of one item if it is a list."""
+    value = follow(document, schema, place)
+    of_list = isinstance(value, dict) and value.get("type") == "array"
+    if of_list:
+        value = follow(document, value.get("items"), place)
+    fields = value.get("properties") if isinstance(value, dict) else None
+    if not isinstance(fields, dict) or not fields:
+        return ""
+    names = ", ".join(clean(name) for name in list(fields)[:MOST_RETURNED])
+    more = f" and {len(fields) - MOST_RETURNED} more" if len(fields) > MOST_RETURNED else ""
+    return f"{'A list of objects' if of_list else 'An object'} with {names}{more}"

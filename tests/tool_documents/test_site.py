@@ -1,0 +1,88 @@
+"""Tool documents on the site: by page, API and command they become themes whose tools reach the prompts whole."""
+
+from __future__ import annotations
+
+import json
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from synthesis.skeleton.plan import theme_text
+from tests.fixtures import pages_seed
+from tests.fixtures.api import program
+from tests.fixtures.markup import flat
+from tests.tool_documents.test_documents import SHOP
+from webapp.jobs.context import JobContext
+from webapp.jobs.models import Job, JobState
+from webapp.jobs.registry import KINDS
+from webapp.taxonomy.models import Origin, Theme
+from webapp.taxonomy.theme_services import draft_of
+
+pytestmark = pytest.mark.django_db
+EVIL = pages_seed.EVIL
+
+
+def run_job(job: Job) -> Any:
+    Job.objects.filter(pk=job.pk).update(state=JobState.RUNNING, attempt=1)
+    return KINDS["import_tool_documents"].handler(JobContext.of(Job.objects.get(pk=job.pk)))
+
+
+def test_an_uploaded_document_becomes_a_theme_with_its_tools() -> None:
+    annotator = pages_seed.person("annotator")
+    page = Client()
+    page.force_login(annotator)
+    content = json.dumps(SHOP | {"info": {"title": EVIL}}).encode()
+    sent = {"what": "document", "document": SimpleUploadedFile("shop.json", content), "category": "Books"}
+    answer = page.post("/import/", sent)
+    job = Job.objects.get()
+    assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{job.pk}/")
+    assert run_job(job) == {"themes": {"created": 1, "unchanged": 0, "updated": 0}, "tools": 3, "failed": []}
+    theme = Theme.objects.get()
+    assert (theme.origin, theme.node.path, theme.tool_count) == (Origin.DOCUMENTS, "books", 3)
+    shown = flat(page.get(f"/taxonomy/themes/{theme.pk}/"))
+    assert EVIL not in shown
+    assert "change_order" in shown
+
+    draft = draft_of(theme)
+    assert draft.origin == "documents"
+    prompt = theme_text(draft)
+    assert '"$ref":"#/$defs/Part"' in prompt, "what a tool takes reaches the prompts"
+    assert "A list of objects with name, parts" in prompt
+
+
+def test_the_api_takes_a_document_and_says_what_is_wrong_with_one() -> None:
+    writer = program(pages_seed.person("operator"), "read", "synthesise")
+
+    def send(content: bytes, **fields: str) -> Any:
+        sent = {"document": SimpleUploadedFile("desk.md", content), **fields}
+        return writer.client.post("/api/v1/imports/tool-documents", sent, headers=writer.headers)
+
+    answer = send(b"## `book(day)`\n", name="Desk\0")
+    assert answer.status_code == 202, answer.json()
+    run_job(Job.objects.get())
+    assert Theme.objects.get().name == "Desk\u2400"
+    assert send(b"").status_code == 422
+    assert send(b"no tools\n").status_code == 202
+    with pytest.raises(Exception, match=r"^desk\.md: no heading names a tool.* Nothing was imported\.$"):
+        run_job(Job.objects.latest("pk"))
+
+
+def test_the_command_keeps_what_it_can_read_and_names_the_rest(tmp_path: Path) -> None:
+    good, bad = tmp_path / "shop.json", tmp_path / "bad.yaml"
+    good.write_text(json.dumps(SHOP))
+    bad.write_text("openapi: 3.0.0\npaths: {/a: {get: {parameters: [{name: x, in: moon}]}}}\n")
+    out, told = StringIO(), StringIO()
+    call_command("import_tool_documents", str(good), str(bad), "--json", stdout=out, stderr=told)
+    said = json.loads(out.getvalue())
+    assert (said["themes"]["created"], said["tools"]) == (1, 3)
+    assert said["failed"][0]["place"] == str(bad)
+    assert "paths./a.get.parameters[0].in: 'moon'" in said["failed"][0]["reason"]
+    call_command("import_tool_documents", str(good), "--json", stdout=out, stderr=told)
+    assert "1 unchanged" in told.getvalue()
+    with pytest.raises(CommandError, match="Nothing was imported"):
+        call_command("import_tool_documents", str(bad), stderr=StringIO())

@@ -1,0 +1,25 @@
+"""Tool documents read in a process of their own, and what a file that cannot be read is answered with."""
+
+from __future__ import annotations
+
+import io
+
+from synthesis.errors import FormatError, InputError
+from synthesis.formats.records import ThemeRecord
+from synthesis.formats.values import clean
+from synthesis.parser import ReadLimits, read_apart
+from synthesis.tool_documents import document_reader
+
+READER = f"{document_reader.__name__}:{document_reader.read_as_json.__name__}"
+LIMITS = ReadLimits(item_bytes=64 << 20)
+
+
+def read_tool_document(content: bytes, file: str, name: str = "", category: str = "") -> ThemeRecord:
+    """Read a tool document as a theme. Raises InputError: what is wrong with it, with its place."""
+    asked = {"name": file, "title": name, "category": category}
+    try:
+        read = next(read_apart(READER, io.BytesIO(content), asked, LIMITS))
+    except FormatError as error:
+        place = f"{file}, {error.place}" if error.place else file
+        raise InputError(clean(f"{place}: {error.reason}. Nothing was imported.")[:2_000]) from error
+    return ThemeRecord.model_validate(read)
