@@ -141,7 +141,6 @@ def test_the_scripted_provider_builds_an_environment_from_documents(sandbox: San
         usual = await assemble(own, theme, first, await write_code(own, first))
         order = [operation["name"] for operation in shelf("climbing-gym").plan["operations"]]
         known = {tool.name: tool for tool in usual.record.tools}
-        from synthesis.skeleton.static import program_of
 
         schemas = {
             tool.name: tool.parameters for tool in program_of(usual.record.source, usual.record.class_name, first).tools
