@@ -65,12 +65,13 @@ class TimePlan(Frozen):
 
 class OperationPlan(Frozen):
     """One tool as it is planned, before there is code. `rules` are the numbers of those that it carries out or shows,
-    from 1."""
+    from 1. `parameters` is the schema of what it takes if a tool document fixes it (AutoForge 3.1)."""
 
     name: str
     description: str
     kind: ToolKind
     rules: tuple[int, ...] = ()
+    parameters: dict[str, Any] | None = None
 
 
 class Plan(Frozen):

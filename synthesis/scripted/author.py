@@ -61,6 +61,13 @@ def _operations(shelf: ThemeFiles, call: StageCall) -> str:
     return _json({"operations": asked, "time_told_by": told_by if known else ""})
 
 
+def _documented(shelf: ThemeFiles, call: StageCall) -> str:
+    """The kinds and rules of the tools that the theme's documents name."""
+    wanted = ("name", "kind", "rules")
+    named = [{name: tool[name] for name in wanted if name in tool} for tool in shelf.plan["operations"]]
+    return _json({"tools": named, "time_told_by": shelf.plan.get("time_told_by", "")})
+
+
 def _coverage(shelf: ThemeFiles, call: StageCall) -> str:
     """What the first list of operations left out."""
     added = [operation for operation in shelf.plan["operations"] if operation.get("added")]
@@ -136,6 +143,7 @@ STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "infer_theme": _inferred,
     "plan_state": _state_plan,
     "plan_operations": _operations,
+    "plan_documented": _documented,
     "plan_coverage": _coverage,
     "code_attributes": lambda shelf, call: _code(shelf.fragments.attributes),
     "code_method": _method,

@@ -9,6 +9,7 @@ from synthesis.drafts import CodeDraft, OperationPlan, Plan
 from synthesis.errors import EnvariumError, InputError
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import ALLOWED_MODULES
+from synthesis.skeleton.documented_tools import describe_parameters, find_method_problems
 from synthesis.skeleton.fragments import normal, read_attributes, read_method
 from synthesis.skeleton.plan_text import operation_text, plan_text
 from synthesis.stages import Kit
@@ -50,7 +51,7 @@ async def _methods(kit: Kit, plan: Plan, attributes: str) -> tuple[list[str], li
             if failed:
                 return ""
             kit.check_stop()
-            check = _noting(operation.name, refused[index], lambda code: read_method(code, operation.name))
+            check = _noting(operation.name, refused[index], lambda code: _read_operation(code, operation))
             words = method_words(plan, attributes, operation)
             try:
                 return normal(await kit.ask_code("author", "code_method", words, check, sample=index))
@@ -72,8 +73,15 @@ def method_words(plan: Plan, attributes: str, operation: OperationPlan) -> str:
     return prompt("skeleton", "code_method").render(
         plan=fenced("plan", plan_text(plan, brief=True)),
         attributes=fenced("code", attributes),
-        operation=fenced("operation", operation_text(operation)),
+        operation=fenced("operation", operation_text(operation) + describe_parameters(operation)),
     )
+
+
+def _read_operation(code: str, operation: OperationPlan) -> None:
+    """Raise InputError if code is not the operation's method, or takes something else than its document says."""
+    read_method(code, operation.name)
+    if problems := find_method_problems(normal(code), operation):
+        raise InputError("; ".join(problems[:5]))
 
 
 def _noting(what: str, refused: list[str], read: Callable[[str], object]) -> Callable[[str], None]:

@@ -14,6 +14,7 @@ from pydantic import Field, StringConstraints
 from synthesis.drafts import OperationPlan, Plan, TimePlan
 from synthesis.errors import InputError, MalformedReply, Rejected
 from synthesis.prompts import fenced, prompt
+from synthesis.skeleton.documented_tools import has_documented_tools
 from synthesis.skeleton.plan_reply import (
     LEAST_RULES,
     Line,
@@ -107,9 +108,14 @@ def _require(plan: Plan, reply: CoverageReply, most: int) -> None:
     """Raises InputError for a reply that points to what there is not, or makes too many operations."""
     require_rules([*reply.dropped, *(one.rule for one in (*reply.covered, *reply.reworded))], len(plan.rules), "it")
     operations = [OperationReply(**operation.model_dump()) for operation in plan.operations] + reply.operations
-    whole = OperationsReply(operations=operations, time_told_by=reply.time_told_by)
-    check_operations(whole, 1, most, len(plan.rules))
     names = {operation.name for operation in operations}
+    if not has_documented_tools(plan):
+        whole = OperationsReply(operations=operations, time_told_by=reply.time_told_by)
+        check_operations(whole, 1, most, len(plan.rules))
+    elif reply.operations:
+        raise InputError("documents fix the tools: add none; reword or drop a rule that none of them keeps to or shows")
+    elif reply.time_told_by and reply.time_told_by not in names:
+        raise InputError(f"time_told_by names {reply.time_told_by[:80]!r}, which is no tool")
     absent = [name for one in (*reply.covered, *reply.reworded) for name in one.by if name not in names]
     if absent:
         raise InputError(f"{absent[0][:80]!r} is no operation of the plan, nor one that you add")

@@ -7,6 +7,7 @@ from synthesis.errors import Rejected
 from synthesis.formats.tool_outlines import describe_tools
 from synthesis.prompts import fenced, prompt
 from synthesis.skeleton.coverage import covered
+from synthesis.skeleton.documented_tools import TOOL_CHARS, is_documented, plan_documented
 from synthesis.skeleton.plan_reply import (
     OperationsReply,
     StatePlanReply,
@@ -19,8 +20,10 @@ from synthesis.stages import Kit
 
 THEME_CHARS = 8_000
 """Of name and description together: a theme is a short text."""
-TOOL_CHARS = 60_000
-"""Of what a theme's source says of its tools: more is outlined, but no tool is left out."""
+FIXED_TOOLS = (
+    "Its documents fix the tools, which are these and no others. The records must hold everything that they take and "
+    "return:"
+)
 
 
 async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
@@ -33,6 +36,15 @@ async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
     state = await kit.ask("author", "plan_state", words, StatePlanReply, state_check())
     state = state if state.name else state.model_copy(update={"name": theme.name[:120] or theme.key})
     kit.check_stop()
+    choose = _choose_tools if not is_documented(theme) else plan_documented
+    operations, told_by = await choose(kit, theme, about, state)
+    return await covered(kit, _plan_of(theme, state, operations, told_by))
+
+
+async def _choose_tools(
+    kit: Kit, theme: ThemeDraft, about: str, state: StatePlanReply
+) -> tuple[tuple[OperationPlan, ...], str]:
+    """Ask the author which tools there are (EnvScaler 3.2), and which of them tells the day it is."""
     least, most = kit.settings.least_tools, kit.settings.most_tools
     words = prompt("skeleton", "plan_operations").render(
         theme=fenced("theme", about), plan=fenced("plan", state_text(state)), least=str(least), most=str(most)
@@ -44,10 +56,10 @@ async def plan(kit: Kit, theme: ThemeDraft) -> Plan:
         OperationsReply,
         lambda answer: check_operations(answer, least, most, len(state.rules)),
     )
-    return await covered(kit, _plan_of(theme, state, reply))
+    return tuple(OperationPlan(**operation.model_dump()) for operation in reply.operations), reply.time_told_by
 
 
-def _plan_of(theme: ThemeDraft, state: StatePlanReply, reply: OperationsReply) -> Plan:
+def _plan_of(theme: ThemeDraft, state: StatePlanReply, operations: tuple[OperationPlan, ...], told_by: str) -> Plan:
     known = state.time if state.time.rules else TimeReply(due=state.time.due)
     return Plan(
         name=state.name,
@@ -55,8 +67,8 @@ def _plan_of(theme: ThemeDraft, state: StatePlanReply, reply: OperationsReply) -
         category=state.category or theme.category[:80],
         entities=tuple(EntityPlan(**entity.model_dump()) for entity in state.entities),
         rules=tuple(state.rules),
-        operations=tuple(OperationPlan(**operation.model_dump()) for operation in reply.operations),
-        time=TimePlan(**known.model_dump(), told_by=reply.time_told_by if known.rules else ""),
+        operations=operations,
+        time=TimePlan(**known.model_dump(), told_by=told_by if known.rules else ""),
     )
 
 
@@ -69,4 +81,5 @@ def theme_text(theme: ThemeDraft) -> str:
         message = f"The theme has {len(about):,} characters; {THEME_CHARS:,} are allowed. Shorten its description."
         raise Rejected("theme_too_long", message, evidence={"characters": len(about), "start": about[:500]})
     tools = describe_tools(theme.tools, TOOL_CHARS)
-    return about + (f"\n\nTools that its source describes:\n{tools}" if tools else "")
+    heading = FIXED_TOOLS if is_documented(theme) else "Tools that its source describes:"
+    return about + (f"\n\n{heading}\n{tools}" if tools else "")

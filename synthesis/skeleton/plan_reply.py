@@ -21,7 +21,7 @@ _TIME = re.compile(
 )
 """Words by which a rule may depend on the day it is."""
 _SNAKE = re.compile(r"[a-z][a-z0-9]*(_[a-z0-9]+)*")
-_RUNTIME = frozenset(("reset", "state", "call", "fork", "close"))
+RUNTIME_NAMES = frozenset(("reset", "state", "call", "fork", "close"))
 """What an episode does itself: an agent, a test or a check that says `reset` must not mean two things."""
 
 Line = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)]
@@ -143,7 +143,7 @@ def name_problem(name: str) -> str:
         return f"{shown} is no name in snake_case (lower-case words joined by single underscores)"
     if keyword.iskeyword(name) or keyword.issoftkeyword(name) or name in dir(builtins):
         return f"{shown} is a word of Python; say what it acts on as well"
-    if name in _RUNTIME:
+    if name in RUNTIME_NAMES:
         return f"{shown} is reserved by the runtime; say what it acts on as well"
     return ""
 

@@ -29,6 +29,7 @@ from synthesis.runtime import (
 )
 from synthesis.skeleton.assembly import names
 from synthesis.skeleton.attributes import state_problems
+from synthesis.skeleton.documented_tools import find_signature_problems
 from synthesis.skeleton.fragments import method_problems, not_python, read
 
 PROGRAM_CHARS = 300_000
@@ -50,6 +51,8 @@ def examine(sandbox: Sandbox, source: str, class_name: str, plan: Plan) -> list[
     """
     wanted = [operation.name for operation in plan.operations]
     problems = read_problems(source, class_name, wanted)
+    if not problems:
+        problems = find_signature_problems(source, class_name, plan)
     if not problems:
         problems = construct_problems(sandbox, program_of(source, class_name, plan))
     return [problem[:SHOWN] for problem in problems[:MOST]]

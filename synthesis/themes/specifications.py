@@ -13,7 +13,8 @@ from synthesis.formats.values import shorten
 from synthesis.themes.keys import theme_key
 
 NAME = 120
-DESCRIPTION = 10_000
+DESCRIPTION = 7_500
+"""With the name it is less than a plan reads of a theme."""
 TOOL_DESCRIPTION = 4_000
 PARAMETERS = 8_000
 """Characters of a tool's parameters as JSON; longer ones are outlined."""

@@ -106,6 +106,9 @@ def with_content(checkout: tuple[Path, dict[str, str]], transactional_db: None) 
     for name, records in files.items():
         (folder / name).write_text(json.dumps(records), encoding="utf-8")
     (folder / "servers.jsonl.gz").write_bytes(gzip.compress(json.dumps(server()).encode() + b"\n"))
+    (folder / "openapi.yaml").write_text("openapi: 3.0.0\ninfo: {title: Shop}\npaths: {/orders: {get: {}}}\n")
+    (folder / "functions.json").write_text('[{"type": "function", "function": {"name": "book"}}]')
+    (folder / "tools.md").write_text("# Desk\n\n## `book(day)`\n")
     return folder, environment | {"DATABASE_URL": test_database_url()}
 
 

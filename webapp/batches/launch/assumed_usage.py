@@ -78,7 +78,8 @@ def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     repaired = settings.tool_repairs * settings.most_tools / 6
     return {
         ("author", "plan_state"): AssumedUsage(Bounds(1, 2)),
-        ("author", "plan_operations"): AssumedUsage(Bounds(1, 2)),
+        ("author", "plan_operations"): AssumedUsage(Bounds(0, 2)),  # or, if documents fix the tools,
+        ("author", "plan_documented"): AssumedUsage(Bounds(0, 2)),
         ("author", "code_attributes"): AssumedUsage(Bounds(1, 2), READING, CODE),
         ("author", "code_method"): AssumedUsage(tools, READING, CODE),
         ("author", "repair"): AssumedUsage(Bounds(0, settings.repairs), STATE_READING, LONG),
