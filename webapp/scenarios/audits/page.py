@@ -18,7 +18,7 @@ from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.verifiers import read_criteria
+from webapp.scenarios.verifiers import name_verdict, read_criteria
 from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400
@@ -170,7 +170,7 @@ def audit_context(
         "audit_matrix": matrix(row, labels, flags_of(faults)) if labels else None,
         "audit_words": words(row, faults),
         "audit_tone": {"green": "good", "red": "bad"}.get(row.state, "warn"),
-        "audit_unit": "criterion" if revision.verifier_kind == "rubric" else "check",
+        "audit_unit": name_verdict(revision.verifier_kind),
     }
 
 
