@@ -259,7 +259,7 @@ def test_the_frames_of_a_filter_are_pinned_and_human_work_stays(
     assert job.payload == {"filter": {"environment": f"id:{old.environment_id}"}, "makes": False}
     monkeypatch.setattr(JobContext, "progress", lambda *told: None)
     result = KINDS["frame_task"].handler(JobContext.of(job))
-    counts = {"made": 1, "had_one": 1, "no_reference": 1, "superseded": 1, "failed": []}
+    counts = {"made": 1, "had_one": 1, "no_reference": 0, "superseded": 1, "failed": []}
     assert {name: result[name] for name in counts} == counts
     pinned = {"allowances": [{"path": "/orders/tea", "values": [3]}]}
     assert (again(old).current.frame, again(decided).current.pk) == (pinned, decided.current_id)
