@@ -18,11 +18,11 @@ from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.edits.dataset_use import datasets_on
-from webapp.edits.golden_effects import remakes_golden
+from webapp.edits.effects.golden_effects import remakes_golden
+from webapp.edits.effects.run_effects import RunEffect, attempts_left_out, effect, evidence
+from webapp.edits.effects.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.edits.models import Approval, Edit, EditKind, Forecast, ForecastRun, ForecastState, ForecastTask
 from webapp.edits.proposals import proposed_program, proposed_task, require_readable, touched_tasks
-from webapp.edits.run_effects import RunEffect, attempts_left_out, effect, evidence
-from webapp.edits.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.environments.models import Finding
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import NamedJudge

@@ -144,7 +144,8 @@ def audit_context(
         revision.scenario = task.scenario
     row = newest_audit(revision).first()
     context: dict[str, Any] = {"audit": row, "audit_job": open_audit(task), "audit_whole": whole}
-    context["audit_remedy"] = SUPERSEDED_REMEDY
+    context |= {"audit_remedy": SUPERSEDED_REMEDY, "audit_older": revision.pk != task.current_id}
+    context["audit_possible"] = not revision.superseded and not context["audit_older"]
     if row is None:
         missing = reference_of(revision) is None
         return context | {"audit_no_reference": missing, "audit_before": task.audit_id is not None}

@@ -15,10 +15,10 @@ from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.frame import widen
 from synthesis.verifiers.reference_frame import reference_frame
 from synthesis.verifiers.rubric_audit import RubricSubject
-from webapp.edits.golden_effects import prepare_golden, remakes_golden
+from webapp.edits.effects.golden_effects import prepare_golden, remakes_golden
+from webapp.edits.effects.run_effects import RunEffect
 from webapp.edits.models import Approval, EditKind
 from webapp.edits.proposals import ProposedTask
-from webapp.edits.run_effects import RunEffect
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import Case, NamedJudge, compute
 from webapp.scenarios.importer import look_at_start
