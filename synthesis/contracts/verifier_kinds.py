@@ -6,7 +6,7 @@ to its verifier. `synthesis.verifiers.rewards` turns an end into a reward; a rub
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -89,7 +89,7 @@ class ChecksVerifier(Frozen):
     """Boolean checks over the end, scored by a rule, and a frame of what may change.
 
     `marks` are what the checks are at the start, None if they are still to be found. Every kind has `checks` (what a
-    sandbox evaluates for it), `marks`, `rule`, `frame` and `criteria`, which may be empty.
+    sandbox evaluates for it), `marks`, `rule`, `frame` and `criteria`; those that it has no use for are constants.
     """
 
     kind: Literal["checks"] = "checks"
@@ -97,10 +97,7 @@ class ChecksVerifier(Frozen):
     marks: tuple[Mark, ...] | None = None
     rule: ScoreRule = "goals"
     frame: Frame | None = None
-
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        return ()
+    criteria: ClassVar[tuple[Criterion, ...]] = ()
 
 
 class GoldenVerifier(Frozen):
@@ -115,22 +112,10 @@ class GoldenVerifier(Frozen):
     equality: Equality = "roles"
     volatile: tuple[Volatile, ...] = Field(default=(), max_length=2_000)
     checks: tuple[CheckRecord, ...] = ()
-
-    @property
-    def marks(self) -> None:
-        return None
-
-    @property
-    def rule(self) -> ScoreRule:
-        return "golden"
-
-    @property
-    def frame(self) -> None:
-        return None
-
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        return ()
+    marks: ClassVar[None] = None
+    rule: ClassVar[ScoreRule] = "golden"
+    frame: ClassVar[None] = None
+    criteria: ClassVar[tuple[Criterion, ...]] = ()
 
 
 class RubricVerifier(Frozen):
@@ -139,22 +124,10 @@ class RubricVerifier(Frozen):
     kind: Literal["rubric"] = "rubric"
     criteria: tuple[Criterion, ...] = Field(min_length=1)
     expected_answer: dict[str, Any] = Field(default_factory=dict)
-
-    @property
-    def checks(self) -> tuple[CheckRecord, ...]:
-        return ()
-
-    @property
-    def marks(self) -> None:
-        return None
-
-    @property
-    def rule(self) -> ScoreRule:
-        return "all"
-
-    @property
-    def frame(self) -> None:
-        return None
+    checks: ClassVar[tuple[CheckRecord, ...]] = ()
+    marks: ClassVar[None] = None
+    rule: ClassVar[ScoreRule] = "all"
+    frame: ClassVar[None] = None
 
 
 class ScriptVerifier(Frozen):
@@ -171,6 +144,9 @@ class ScriptVerifier(Frozen):
     )
     expected_answer: dict[str, Any] = Field(default_factory=dict)
     frame: Frame | None = None
+    marks: ClassVar[None] = None
+    rule: ClassVar[ScoreRule] = "all"
+    criteria: ClassVar[tuple[Criterion, ...]] = ()
 
     @property
     def checks(self) -> tuple[CheckRecord, ...]:
@@ -179,18 +155,6 @@ class ScriptVerifier(Frozen):
         parts = {"source": self.source, "expected": repr(self.expected_answer), "names": repr(names)}
         sources = {name: _ASSERTION.format_map(parts | {"name": repr(name)}) for name in self.assertions}
         return tuple(CheckRecord(label=name, source=source) for name, source in sources.items())
-
-    @property
-    def marks(self) -> None:
-        return None
-
-    @property
-    def rule(self) -> ScoreRule:
-        return "all"
-
-    @property
-    def criteria(self) -> tuple[Criterion, ...]:
-        return ()
 
     @model_validator(mode="after")
     def _whole(self) -> ScriptVerifier:

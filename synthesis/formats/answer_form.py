@@ -214,6 +214,15 @@ def answer_text(submitted: Mapping[str, Any]) -> str:
     return json.dumps(submitted, ensure_ascii=False)
 
 
+def read_answer_values(answer: str) -> dict[str, Any]:
+    """Return what an answer holds by field, nothing of one that was given in words or cannot be read."""
+    try:
+        value = read_json(answer, "the answer")
+    except FormatError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
 def describe_type(field: AnswerField) -> str:
     """Return in words what a value of the field looks like."""
     words = _WANTED[field.type] + (f" {', '.join(field.choices)}" if field.choices else "")

@@ -114,13 +114,13 @@ def audit_judged_task(sandbox: Sandbox, task: JudgedTask, at_once: int = 1) -> T
 
 
 def starter_tasks() -> Iterator[JudgedTask]:
-    """The tasks of the starter set that have a reference."""
+    """The tasks of the starter set that checks judge and that have a reference."""
     for folder in starter.folders():
         program = starter.program_of(starter.environment(folder))
         written = {task["key"]: task for scene in starter.read(folder, "scenarios.json") for task in scene["tasks"]}
         ways = starter.other_ways(folder)
         for task in starter.tasks(folder):
-            if task.reference is None:
+            if task.reference is None or not isinstance(task.verifier, ChecksVerifier):
                 continue
             free = tuple(Allowance(source="author", **place) for place in written[task.key].get("free", ()))
             others = tuple(_way(way, task.reference.answer) for way in ways.get(task.key, ()))

@@ -1,11 +1,12 @@
 """The bundled environments, written for this project: one folder each with program, scenarios, tasks, references,
 frames and recorded runs. `python -m synthesis.starter.record` executes references and each `script.json`, and writes
-`frames.json` and `runs.json` anew.
+`golden.json`, `frames.json` and `runs.json` anew.
 
 The set is plain files: `script.json` is executed and what the runtime showed is written down, so a bundled run never
-says what did not happen. Of a task `frames.json` has what its reference changes, and `free` in `scenarios.json` what a
-right way may change besides, each with a reason. `load` gives records as any importer does; `manage.py demo` saves
-them. Every task's audit is green.
+says what did not happen. Checks judge a task unless `scenarios.json` names another `verifier`; a golden state stands in
+`golden.json`. Of a task `frames.json` has what its reference changes, and `free` in `scenarios.json` what a right way
+may change besides, each with a reason. `load` gives records as any importer does; `manage.py demo` saves them. Every
+task's audit is green.
 """
 
 from __future__ import annotations
@@ -14,10 +15,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Allowance, CheckRecord, ChecksVerifier, Frame, Program, Reference, Tool
+from synthesis.contracts import (
+    Allowance,
+    AnswerField,
+    CheckRecord,
+    ChecksVerifier,
+    Frame,
+    Program,
+    Reference,
+    Tool,
+    Verifier,
+)
 from synthesis.formats.answer_form import (
     answer_text,
     answer_tool,
+    field_checks,
     form_record,
     read_expected,
     read_form,
@@ -26,6 +38,7 @@ from synthesis.formats.answer_form import (
 from synthesis.formats.envscaler_export import environment_to_envscaler, run_to_envscaler
 from synthesis.formats.records import EnvironmentRecord, RunRecord, TaskRecord, ToolRecord
 from synthesis.formats.signatures import signatures
+from synthesis.formats.verifier_record import read_verifier, verifier_record
 from synthesis.rollout.plan import documentation
 from synthesis.rollout.styles import system_message
 from synthesis.runtime.program import outline
@@ -63,9 +76,9 @@ def environment(folder: Path) -> EnvironmentRecord:
 
 def tasks(folder: Path) -> list[TaskRecord]:
     about = read(folder, "environment.json")
-    known, framed = references(folder), frames(folder)
+    known, framed, golden = references(folder), frames(folder), goldens(folder)
     return [
-        _task(about, scene, task, known.get(task["key"]), framed.get(task["key"]))
+        _task(about, scene, task | golden.get(task["key"], {}), known.get(task["key"]), framed.get(task["key"]))
         for scene in read(folder, "scenarios.json")
         for task in scene["tasks"]
     ]
@@ -82,8 +95,7 @@ def _task(
     frame = widen(spanned, free) if spanned is not None else None
     form = read_form(task, task["key"])
     expected = read_expected(task, form, task["key"])
-    own = [CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]]
-    checks = with_field_checks(own, form, expected)
+    verifier = _verifier(task, form, expected, frame)
     return TaskRecord(
         environment_key=about["key"],
         key=task["key"],
@@ -93,7 +105,7 @@ def _task(
         answer_form=form,
         expected_answer=expected,
         initial_state=scene["initial_state"],
-        verifier=ChecksVerifier(checks=checks, rule=task["score_rule"], frame=frame),
+        verifier=verifier,
         reference=_reference(reference) if reference else None,
         raw={
             "env_id": about["key"],
@@ -102,10 +114,28 @@ def _task(
             "init_config": scene["initial_state"],
             "task": task["instruction"],
             **form_record(form, expected),
-            "checklist_with_func": [{"check_item": check.label, "check_func": check.source} for check in checks],
+            **_spell_verifier(verifier),
             **({"frame": frame.model_dump(mode="json", exclude_defaults=True)} if frame is not None else {}),
         },
     )
+
+
+def _verifier(
+    task: dict[str, Any], form: tuple[AnswerField, ...], expected: dict[str, Any], frame: Frame | None
+) -> Verifier:
+    """What judges a task; the checks of its form alone as long as its golden state is not recorded."""
+    if "checks" in task:
+        own = [CheckRecord(label=check["label"], source=check["source"]) for check in task["checks"]]
+        return ChecksVerifier(checks=with_field_checks(own, form, expected), rule=task["score_rule"], frame=frame)
+    is_recorded = task["verifier"]["kind"] != "golden" or "state" in task["verifier"]
+    other = read_verifier(task, task["key"], form, expected, frame) if is_recorded else None
+    return other or ChecksVerifier(checks=field_checks(form, expected), rule="goals", frame=frame)
+
+
+def _spell_verifier(verifier: Verifier) -> dict[str, Any]:
+    if not isinstance(verifier, ChecksVerifier):
+        return verifier_record(verifier)
+    return {"checklist_with_func": [{"check_item": one.label, "check_func": one.source} for one in verifier.checks]}
 
 
 def _reference(written: dict[str, Any]) -> Reference:
@@ -127,6 +157,13 @@ def frames(folder: Path) -> dict[str, Frame]:
     path = folder / "frames.json"
     written: dict[str, list[dict[str, Any]]] = read(folder, path.name) if path.exists() else {}
     return {key: Frame.model_validate({"allowances": places}) for key, places in written.items()}
+
+
+def goldens(folder: Path) -> dict[str, dict[str, Any]]:
+    """By task key its `verifier` with the golden state that the executed reference leaves, as `record` wrote it."""
+    path = folder / "golden.json"
+    written: dict[str, dict[str, Any]] = read(folder, path.name) if path.exists() else {}
+    return {key: {"verifier": verifier} for key, verifier in written.items()}
 
 
 def other_ways(folder: Path) -> dict[str, list[dict[str, Any]]]:

@@ -1,4 +1,5 @@
-"""Executes references and each `script.json`: `python -m synthesis.starter.record` writes `frames.json`, `runs.json`.
+"""Executes references and each `script.json`: `python -m synthesis.starter.record` writes `golden.json`, `frames.json`
+and `runs.json`.
 
 A script says what the agent thought, said, called and submitted and what its user said. What the agent saw and the
 reward it got are recorded from the runtime, so a run never says anything that did not happen.
@@ -10,16 +11,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import Allowance, CallResult, Frame, Program, ReferenceCall, Reward
+from synthesis.contracts import Allowance, CallResult, Frame, GoldenVerifier, Program, ReferenceCall, Reward
 from synthesis.errors import ProgramError
 from synthesis.formats.answer_form import ACCEPTED, SUBMIT_ANSWER, answer_text, read_submission
 from synthesis.formats.records import RunRecord, RunStep, TaskRecord
+from synthesis.formats.verifier_record import verifier_record
 from synthesis.rollout.observation import observation
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.starter import environment, folders, other_ways, program_of, read, tasks
 from synthesis.verifiers.call_sequences import Subject, run_calls
 from synthesis.verifiers.frame import widen, widenings
+from synthesis.verifiers.golden.golden_states import make_golden
 from synthesis.verifiers.reference_frame import reference_frame
 from synthesis.verifiers.rewards import score_end
 
@@ -90,7 +93,7 @@ def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[dict[str, Any]]]
     program, ways = program_of(environment(folder)), other_ways(folder)
     places: dict[str, list[dict[str, Any]]] = {}
     for task in tasks(folder):
-        if task.reference is None:
+        if task.reference is None or isinstance(task.verifier, GoldenVerifier):
             continue
         initial = encode_state(task.initial_state)
         subject = Subject(program=program, initial=initial, verifier=task.verifier, reference=task.reference)
@@ -99,6 +102,21 @@ def frames_of(sandbox: Sandbox, folder: Path) -> dict[str, list[dict[str, Any]]]
             frame = widen(frame, _way_allowances(sandbox, subject, frame, way))
         places[task.key] = [item.model_dump(mode="json", exclude_defaults=True) for item in frame.allowances]
     return places
+
+
+def goldens_of(sandbox: Sandbox, folder: Path) -> dict[str, dict[str, Any]]:
+    """By task key the golden state that the executed reference leaves, of tasks that one judges."""
+    program = program_of(environment(folder))
+    asked = [task for scene in read(folder, "scenarios.json") for task in scene["tasks"] if "verifier" in task]
+    equalities = {task["key"]: task["verifier"]["equality"] for task in asked if task["verifier"]["kind"] == "golden"}
+    made: dict[str, dict[str, Any]] = {}
+    for task in tasks(folder):
+        if task.key in equalities:
+            initial = encode_state(task.initial_state)
+            subject = Subject(program=program, initial=initial, verifier=task.verifier, reference=task.reference)
+            golden = make_golden(sandbox, subject, equality=equalities[task.key]).golden
+            made[task.key] = verifier_record(golden)["verifier"]
+    return made
 
 
 def frames_text(places: dict[str, list[dict[str, Any]]]) -> str:
@@ -122,6 +140,9 @@ def _way_allowances(sandbox: Sandbox, subject: Subject, frame: Frame, way: dict[
 def main() -> None:
     sandbox = default_sandbox()
     for folder in folders():
+        if made := goldens_of(sandbox, folder):
+            text = json.dumps(made, indent=1, ensure_ascii=False) + "\n"
+            (folder / "golden.json").write_text(text, encoding="utf-8")
         (folder / "frames.json").write_text(frames_text(frames_of(sandbox, folder)), encoding="utf-8")
         runs = [run.model_dump(mode="json", exclude_defaults=True) for run in record_folder(sandbox, folder)]
         text = json.dumps(runs, indent=1, ensure_ascii=False) + "\n"

@@ -8,15 +8,14 @@ a form (of an import whose checks read words) is only left out and replaced.
 from __future__ import annotations
 
 import datetime
-import json
 import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any, Literal
 
 from synthesis.contracts import AnswerField, Reference, State
-from synthesis.formats.answer_form import answer_text, compare_spec
-from synthesis.runtime.child.answer_values import fold_text, is_equal
+from synthesis.formats.answer_form import answer_text, compare_spec, read_answer_values
+from synthesis.runtime.child.answer_values import fold_text, is_equal, is_value
 from synthesis.verifiers.mutants import Mutant, MutantKind
 
 OTHER_ANSWER = "I have nothing to report."
@@ -55,14 +54,15 @@ def respell_answer(form: Sequence[AnswerField], reference: Reference) -> list[Mu
 
 
 def _read_submitted(form: Sequence[AnswerField], reference: Reference) -> dict[str, Any] | None:
-    """Return what the reference submits, None without a form."""
+    """Return what the reference submits in fields of the form, as far as it has their types; None without a form.
+
+    A reference may be older than the form, which people edit.
+    """
     if not form:
         return None
-    try:
-        value = json.loads(reference.answer)
-    except (ValueError, RecursionError):
-        value = {}
-    return value if isinstance(value, dict) else {}
+    given = read_answer_values(reference.answer)
+    held = [field for field in form if field.name in given]
+    return {field.name: given[field.name] for field in held if is_value(given[field.name], compare_spec(field))}
 
 
 def _alter_fields(form: Sequence[AnswerField], given: Submitted, initial: State) -> Iterator[dict[str, Any]]:

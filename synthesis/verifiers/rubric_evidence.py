@@ -10,6 +10,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from synthesis.contracts import CallResult, Frozen, State
+from synthesis.errors import FormatError
+from synthesis.json_reader import read_json
 from synthesis.runtime import make_patch
 
 CALL_CHARS = 2_000
@@ -76,8 +78,8 @@ def _fit_lines(lines: Sequence[str]) -> int:
 def _show_answer(answer: str, is_data: bool) -> str:
     if is_data:
         try:
-            return _show(json.loads(answer))
-        except (ValueError, RecursionError):
+            return _show(read_json(answer, broken_text=True))
+        except FormatError:
             pass
     return _show(answer)
 

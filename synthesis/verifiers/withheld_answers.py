@@ -7,12 +7,10 @@ submitted, are among the altered answers (`answer_variants.py`).
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall, State, Withheld
-from synthesis.formats.answer_form import answer_text
+from synthesis.formats.answer_form import answer_text, read_answer_values
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import ExecutedSequence, Subject, run_calls
 from synthesis.verifiers.mutants import Mutant
@@ -74,26 +72,18 @@ def without_withheld(withheld: Withheld) -> tuple[ReferenceCall, ...]:
     return tuple(_short(call, withheld.parameter) if call.tool == withheld.tool else call for call in calls)
 
 
-def read_values(answer: str) -> Mapping[str, Any]:
-    """Return what an answer submits; nothing of one that was given in words."""
-    try:
-        value = json.loads(answer)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
 def _solution_values(subject: Subject) -> dict[str, Any]:
     """Return what the solution of the whole task submits, as far as the form asks for it."""
     assert subject.withheld is not None
-    values = read_values(subject.withheld.solution.answer)
+    values = read_answer_values(subject.withheld.solution.answer)
     return {field.name: values[field.name] for field in subject.answer_form if field.name in values}
 
 
 def _outcome(subject: Subject, outcome: str) -> dict[str, Any]:
     """Return the submitted outcome, under the name that its field has in the form."""
     assert subject.reference is not None
-    return {name: outcome for name, value in read_values(subject.reference.answer).items() if value == MISSING_TOOL}
+    submitted = read_answer_values(subject.reference.answer)
+    return {name: outcome for name, value in submitted.items() if value == MISSING_TOOL}
 
 
 def _unequal(*several: tuple[ReferenceCall, ...]) -> list[tuple[ReferenceCall, ...]]:

@@ -10,7 +10,7 @@ from django.test import Client
 from django.urls import reverse
 
 from synthesis.runtime import default_sandbox
-from synthesis.verifiers.audit_report import FaultKind
+from synthesis.verifiers.audit_report import GAPS, NOTES, FaultKind
 from tests.fixtures.api import problem, program
 from tests.fixtures.markup import markup
 from tests.fixtures.pages_seed import person
@@ -18,7 +18,8 @@ from tests.verifiers.shop import ANSWER, OTHERS, TEA, check, reference
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.audits.audit_job import audit_tasks
 from webapp.scenarios.audits.page import FAULTS, PROBE_FAMILIES, probe_rows
-from webapp.scenarios.models import Task, TaskReference, TaskRevision
+from webapp.scenarios.audits.remedies import REMEDIES
+from webapp.scenarios.models import Audit, Task, TaskReference, TaskRevision
 from webapp.scenarios.references import save_reference
 
 from .support import EVIL, WEAK, make_task, other_reference
@@ -90,6 +91,21 @@ def test_a_red_audit_shows_what_was_altered_and_who_noticed() -> None:
     assert "Which check notices what" in text
 
 
+def test_what_to_do_depends_on_what_judges_the_task() -> None:
+    client, task = browser(), audited(make_task(WEAK, OTHERS, ANSWER))
+    text = shown(client, task, "scenarios:audit")
+    assert "The frame of this task allows this change" in text
+    assert "witch on the frame" not in text
+    TaskRevision.objects.filter(pk=task.current_id).update(frame=None)
+    assert "Switch on the frame of the reference" in shown(client, task, "scenarios:audit")
+    TaskRevision.objects.filter(pk=task.current_id).update(verifier_kind="golden")
+    text = shown(client, task, "scenarios:audit")
+    assert "in places that are declared volatile" in text
+    assert "add a check" not in text
+    kinds = set(get_args(FaultKind)) - NOTES - GAPS
+    assert [kind for kind in kinds if kind not in REMEDIES] == []
+
+
 def test_what_was_not_tried_is_no_fault() -> None:
     text = shown(browser(), audited(make_task(check("True"), score_rule="proportion", reference=None)))
     assert "Doing nothing earns 1; it must earn 0." in text.split('aria-label="Not tried"')[0]
@@ -115,7 +131,14 @@ def test_a_stale_audit_says_so() -> None:
     assert "This audit is stale" in shown(client, task)
     changed = make_task(WEAK, OTHERS, ANSWER)
     assert "Not audited in this revision" in shown(client, changed)
-    assert "The verifier holds" in shown(client, changed, revision="1")
+    older = shown(client, changed, revision="1")
+    assert "The verifier holds" in older
+    assert "audit-start" not in older, "it would audit the current revision"
+    Audit.objects.all().delete()
+    TaskRevision.objects.filter(pk=changed.current_id).update(superseded="Its checks read words.")
+    Task.objects.filter(pk=changed.pk).update(superseded=True)
+    older = shown(client, changed, revision="1")
+    assert "Restore this one as a draft: what saving it would do tells its audit too." in older
 
 
 def test_the_list_is_filtered_by_state_and_kind_of_fault() -> None:

@@ -87,6 +87,23 @@ def test_what_is_the_same_is_folded_and_the_rest_stands_beside(step: tuple[Train
     assert shown.attempts[1].left == 27
 
 
+@pytest.mark.parametrize(
+    ("kind", "said", "head"),
+    [
+        ("script", ["both assertions passed", "assertion 2 failed", "assertions 1, 2 failed"], "Assertions at the end"),
+        ("rubric", ["both criteria met", "criterion 2 not met", "criteria 1, 2 not met"], "Criteria at the end"),
+        ("golden", ["both checks passed", "check 2 failed", "checks 1, 2 failed"], "Checks at the end"),
+    ],
+)
+def test_verdicts_are_named_by_the_kind_of_verifier(
+    client: Client, step: tuple[TrainingJob, RolloutFile], kind: str, said: list[str], head: str
+) -> None:
+    TaskRevision.objects.update(verifier_kind=kind)
+    page = words(markup(client.get(reverse("runs:group", args=[step[0].public_id, 3]) + "?row=r1&setting=task")))
+    assert head in page
+    assert [one for one in said if f"{one}, 1 turn" not in page] == []
+
+
 def test_pages_show_the_group_and_the_tasks_course(client: Client, step: tuple[TrainingJob, RolloutFile]) -> None:
     job = step[0]
     of_step = markup(client.get(reverse("runs:step", args=[job.public_id, 3]) + "?by=task"))

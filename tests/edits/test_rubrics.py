@@ -12,10 +12,10 @@ from tests.fixtures.llm import llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
 from tests.rollouts_web.test_jobs import run
 from webapp.edits import services
+from webapp.edits.effects.run_effects import effect
+from webapp.edits.effects.task_effects import prepared, settings_of
 from webapp.edits.proposals import proposed_task, reading
-from webapp.edits.run_effects import effect
 from webapp.edits.saved_edit import save_edit
-from webapp.edits.task_effects import prepared, settings_of
 from webapp.endpoints.services import set_roles
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory

@@ -14,11 +14,11 @@ from tests.edits.seed import PROGRAM, RIGHT, WRONG, SeedLibrary, approve, enviro
 from tests.review import seed
 from webapp.accounts.models import AuditEntry, User
 from webapp.edits import services
+from webapp.edits.effects.run_effects import attempts_left_out, evidence
 from webapp.edits.forecasts import holds, work_out
 from webapp.edits.models import Edit, Forecast
 from webapp.edits.page import task_parts
 from webapp.edits.proposals import editable_source, merged_checks, standing_parts
-from webapp.edits.run_effects import attempts_left_out, evidence
 from webapp.edits.saved_edit import save_edit
 from webapp.edits.stale_edit import stale_sides
 from webapp.environments.models import Version

@@ -246,9 +246,11 @@ def test_the_frames_of_a_filter_are_pinned_and_human_work_stays(
     Task.objects.filter(pk=gone.pk).update(superseded=True)
     TaskRevision.objects.filter(pk=gone.current_id).update(superseded="Its checks read words.")
     bare = support.make_task(TEA, ANSWER, key="bare", frame=None)
+    golden = support.make_task(TEA, ANSWER, key="golden", frame=None)
+    TaskRevision.objects.filter(pk=golden.current_id).update(verifier_kind="golden")  # it takes no frame
     assert 'formaction="/tasks/frames/preview/"' in client.get(reverse("scenarios:tasks")).content.decode()
     looked = " ".join(client.get(reverse("scenarios:frames_preview")).content.decode().split())
-    assert "<b>2</b> of 5 have a frame that pins nothing, <b>1</b> has a reference and no frame" in looked
+    assert "<b>2</b> of 6 have a frame that pins nothing, <b>1</b> has a reference and no frame" in looked
     assert "1 of them was edited or decided on by people" in looked
     start = reverse("scenarios:start_these_frames")
     assert viewer.post(start).status_code == 403

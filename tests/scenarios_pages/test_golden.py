@@ -21,6 +21,8 @@ from tests.scenarios_pages.conftest import person
 from webapp.accounts.models import AuditEntry, User
 from webapp.accounts.tokens import create_token
 from webapp.edits import services as edits
+from webapp.edits.forecasts import work_out
+from webapp.edits.models import Edit, Forecast
 from webapp.edits.saved_edit import save_edit
 from webapp.environments.services import program_of
 from webapp.errors import Conflict
@@ -282,6 +284,50 @@ def test_an_edit_makes_it_anew_and_keeps_what_people_declared(client: Client, go
     lost = {"calls": [desk.call("visit", guest="ann").model_dump()], "answer": desk.ANSWER}
     save(golden, bo, {"reference": lost, "answer_form": [], "expected_answer": {}})
     assert "golden_not_made" in again(golden).current.findings.values_list("kind", flat=True)  # type: ignore[union-attr]
+
+
+def edit_program(user: User, task: Task, *changes: tuple[str, str]) -> Edit:
+    """A draft of the task's program with its forecast, and an approval that it may cost."""
+    Task.objects.filter(pk=task.pk).update(review_state="approved")
+    edit = edits.start_program_edit(user, again(task).environment.current)  # type: ignore[union-attr, arg-type]
+    source = edit.version.source
+    for old, new in changes:
+        assert old in source
+        source = source.replace(old, new)
+    edit = edits.keep_draft(user, edit.pk, {"source": source}, edit.serial)
+    work_out(default_sandbox(), Forecast.objects.create(edit=edit, digest=edit.digest), None)
+    return edit
+
+
+def test_a_changed_program_makes_it_anew_where_the_reference_ends_elsewhere(
+    client: Client, golden: Task, bo: User
+) -> None:
+    declare(golden, bo)
+    before = again(golden).current
+    assert before is not None
+    edit = edit_program(bo, golden, ("Keeps guests and visits.", "Keeps visits and guests."))
+    assert edit.forecasts.get().facts["golden_states"] == 0
+    save_edit(default_sandbox(), bo, edit.pk, None)
+    assert again(golden).current.golden_id == before.golden_id  # type: ignore[union-attr]
+    edit = edit_program(bo, golden, ('"room": room', '"room": room.upper()'))
+    forecast = edit.forecasts.get()
+    (line,) = forecast.lines.all()
+    assert (forecast.facts["golden_states"], line.approval) == (1, "reopens")
+    assert "golden state is another one" in line.approval_why
+    client.force_login(bo)
+    assert "Golden states made anew" in client.get(reverse("edits:forecast", args=[edit.pk])).content.decode()
+    save_edit(default_sandbox(), bo, edit.pk, None)
+    made = verifier_of(golden)
+    assert [visit["room"] for visit in made.state["visits"].values()] == ["RED"]
+    assert [item.by for item in made.volatile if item.path == desk.SEEN] == ["bo"]
+    edit = edit_program(bo, golden, ('down a visit."""', 'down a visit."""\n        return {"success": False}'))
+    (line,) = edit.forecasts.get().lines.all()
+    assert (line.audit_after, edit.forecasts.get().facts["golden_states"]) == ("red", 0)
+    save_edit(default_sandbox(), bo, edit.pk, None)
+    kept = again(golden).current
+    assert kept is not None
+    assert kept.golden_id == golden.revisions.get(number=kept.number - 1).golden_id
+    assert "call 1 of the reference, visit, does not succeed" in kept.findings.get(kind="golden_not_made").message
 
 
 def test_exports_and_imports_carry_it(golden: Task, bo: User) -> None:

@@ -8,6 +8,7 @@ import re
 import pytest
 
 from synthesis.assessment.environments import read_findings, view_of
+from synthesis.contracts import ChecksVerifier, ScriptVerifier
 from synthesis.formats.answer_form import field_checks, read_submission
 from synthesis.formats.envscaler_runs import parse_runs
 from synthesis.formats.files import Entry
@@ -15,11 +16,12 @@ from synthesis.formats.records import RunRecord, TaskRecord
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import encode_state
 from synthesis.runtime.program import check_program
-from synthesis.starter import environment, folders, load, read, references, runs, tasks
-from synthesis.starter.record import execute, program_of, record_folder
+from synthesis.starter import environment, folders, goldens, load, read, references, runs, tasks
+from synthesis.starter.record import execute, goldens_of, program_of, record_folder
 from synthesis.tasks.leak import leaks, names_of
 from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.checks import marks
+from synthesis.verifiers.rewards import score_end
 from tests.verifier_fields import score_checks
 
 FOLDERS = folders()
@@ -57,6 +59,9 @@ def test_the_reference_earns_everything_and_each_call_is_accepted(sandbox, folde
 @every_played_task
 def test_doing_nothing_earns_nothing_and_something_is_guarded(sandbox, folder, task):
     state = start(sandbox, folder, task)
+    if not isinstance(task.verifier, ChecksVerifier):
+        assert score_end(sandbox, task.verifier, state, state, "").reward == 0
+        return
     sources = [check.source for check in task.verifier.checks]
     found = marks(sandbox, sources, state)
     assert score_checks(sandbox, sources, state, state, rule="goals", marks=found).reward == 0
@@ -72,8 +77,10 @@ def test_each_field_of_a_form_is_judged_and_no_other_check_reads_the_answer(fold
     assert set(task.expected_answer) == {field.name for field in task.answer_form}
     assert all(field.description for field in task.answer_form)
     assert find_told_values(task) == []
-    assert task.verifier.checks[-len(task.answer_form) :] == field_checks(task.answer_form, task.expected_answer)
-    assert not any(reads_answer(check.source) for check in task.verifier.checks[: -len(task.answer_form)])
+    if not isinstance(task.verifier, ScriptVerifier):
+        made = field_checks(task.answer_form, task.expected_answer)
+        assert task.verifier.checks[-len(task.answer_form) :] == made
+        assert not any(reads_answer(check.source) for check in task.verifier.checks[: -len(made)])
     submitted = json.loads(task.reference.answer)
     assert read_submission(task.answer_form, submitted) == submitted == task.expected_answer
 
@@ -115,6 +122,15 @@ def test_the_tasks_of_an_environment_rise_from_easy_to_hard(folder):
     assert 4 <= every[0] <= 5
     assert 15 <= every[-1] <= 20
     assert len(set(every)) >= 4
+
+
+def test_each_kind_that_needs_no_judge_is_shown():
+    assert {task.verifier.kind for _, task in TASKS} == {"checks", "golden", "script"}
+
+
+@every_folder
+def test_the_recorded_golden_states_are_what_executing_the_references_gives(sandbox, folder):
+    assert goldens_of(sandbox, folder) == {key: task["verifier"] for key, task in goldens(folder).items()}
 
 
 @every_folder

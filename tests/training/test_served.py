@@ -135,6 +135,12 @@ def test_a_server_that_works_on_is_heard_of_by_its_health(monkeypatch: pytest.Mo
     ("reply", "ending", "note"),
     [
         (completion([1, 2], [None]), "lost", "no token ids"),
+        (completion([1, "2"]), "lost", "no token ids"),
+        (completion([1, 1.5]), "lost", "no token ids"),
+        (completion([1, True]), "lost", "no token ids"),
+        (completion([1, -2]), "lost", "no token ids"),
+        (completion([1, 2], [-0.5, "-0.5"]), "lost", "no token ids"),
+        (completion([1, 2], [-0.5, float("nan")]), "lost", "no token ids"),
         (raw(200, json.dumps({"id": "c", "object": "x", "created": 1, "model": "m", "choices": []})), "lost", "vLLM"),
         (refuse(500, "no"), "lost", "status 500"),
         (refuse(400, "this model's maximum context length is 16 tokens"), "too_long", "maximum context length"),

@@ -13,6 +13,7 @@ from synthesis.contracts import Reward, Verdict
 from tests.fixtures import replay_seed as seed
 from tests.fixtures.markup import markup, words
 from webapp.accounts.models import User
+from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import matrix_grid, panels
 from webapp.trajectories.side_by_side import check_grid, queries, table
@@ -96,6 +97,14 @@ def test_checks_that_differ_come_first_and_say_so(reader, pair):
     assert "4 say the same of every attempt" in page
     assert "All is done." in page
     assert "No answer." in page
+
+
+def test_assertions_of_a_script_are_called_so(reader, pair):
+    TaskRevision.objects.update(verifier_kind="script")
+    for headers in ({}, {"HX-Request": "true", "HX-Target": "compare"}):
+        page = text(reader.get(ids(*pair), headers=headers))
+        assert "Assertions" in page
+        assert ">Checks" not in page
 
 
 def test_end_states_are_compared_and_each_attempt_can_be_forked_where_they_part(client, pair):

@@ -68,3 +68,27 @@ def test_a_neighbours_name_two_swapped_values_and_an_invented_one_are_tried():
     assert {"giver": "Olga Sokolova", "taker": "Zoë Ångström"} in answers
     assert {"giver": "Zoë Ångström", "taker": "Esther Okafor"} in answers
     assert any(answer.get("extra") for answer in answers)
+
+
+@pytest.mark.parametrize("value", ["soon", 5, None, True, ["a"], {"who": 5, "other": "x"}, 10**400, [[["a"]]]], ids=str)
+@pytest.mark.parametrize("field", [field for field, _ in CASES], ids=str)
+def test_a_reference_that_is_older_than_the_form_is_altered_all_the_same(field, value):
+    form = read_form({"answer_form": [{"name": "first", **field}]}, "task")
+    reference = Reference(answer=json.dumps({"first": value, "gone": "x"}))
+    altered = [mutant.after for mutant in alter_answer(form, reference, PEOPLE)]
+    assert altered[:2] == ["", "{}"]
+    assert len(altered) >= 3
+    assert all("gone" not in mutant.after for mutant in respell_answer(form, reference))
+
+
+@pytest.mark.parametrize(
+    "answer", ['{"first": 1, "first": 2}', '{"first": NaN}', '{"first": 1e999}', "{", "[1]", "{" * 999]
+)
+def test_an_answer_that_cannot_be_read_holds_nothing(answer):
+    form = read_form({"answer_form": [{"name": "first", "type": "number"}]}, "task")
+    assert respell_answer(form, Reference(answer=answer)) == []
+    assert [mutant.after for mutant in alter_answer(form, Reference(answer=answer), PEOPLE)] == [
+        "",
+        "{}",
+        '{"first": 1}',
+    ]

@@ -8,19 +8,19 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import math
 import time
 from collections.abc import AsyncIterator, Iterable, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from synthesis.errors import LLMError
+from synthesis.errors import FormatError, LLMError
+from synthesis.json_reader import read_json
 from synthesis.llm import Endpoint
 from training.engines.http import ConnectionEnded, HttpServer
 from training.policy import Context, Generation
 
 LOWEST = -100.0
-"""What a log-probability that is no number is taken for."""
+"""What a missing log-probability is taken for."""
 LOOK_S = 15.0
 """While tokens are waited for, the server's `/health` is asked so often."""
 FIRST_WAIT_S, LONGEST_WAIT_S = 0.5, 8.0
@@ -124,28 +124,34 @@ class ServedEngine:
 
     def _made(self, said: bytes, most: int) -> Generation:
         ids, logs = _drawn(said)
-        if not isinstance(ids, list) or not isinstance(logs, list) or len(ids) != len(logs) or len(ids) > most:
+        if ids is None or logs is None or len(ids) != len(logs) or len(ids) > most:
             raise LLMError(
                 "malformed",
                 f"{self.name} returned no token ids beside log-probabilities; training needs vLLM 0.10.2 or later",
                 requests=1,
             )
-        kept = tuple(LOWEST if log is None or not math.isfinite(log) else float(log) for log in logs)
         return Generation(
-            ids=tuple(map(int, ids)),
-            logprobs=kept,
+            ids=tuple(ids),
+            logprobs=tuple(LOWEST if log is None else float(log) for log in logs),
             cut=not ids or ids[-1] not in self.ends,
             policy_step=self.policy_step,
         )
 
 
-def _drawn(said: bytes) -> tuple[Any, Any]:
-    """(token ids, log-probabilities) of a reply; None for what is not there."""
+def _drawn(said: bytes) -> tuple[list[int] | None, list[float | None] | None]:
+    """(token ids, log-probabilities) of a reply; None for what is missing or has another type."""
     try:
-        choice = json.loads(said)["choices"][0]
-        return choice["token_ids"], choice["logprobs"]["token_logprobs"]
-    except (ValueError, LookupError, TypeError, RecursionError):
+        choice = read_json(said, broken_text=True)["choices"][0]
+        ids, logs = choice["token_ids"], choice["logprobs"]["token_logprobs"]
+    except (FormatError, LookupError, TypeError):
         return None, None
+    is_drawn = _holds(ids, int) and _holds(logs, int, float, type(None)) and all(token >= 0 for token in ids)
+    return (ids, logs) if is_drawn else (None, None)
+
+
+def _holds(values: Any, *types: type) -> bool:
+    """Return whether this is a list of values of these very types."""
+    return isinstance(values, list) and set(map(type, values)) <= set(types)
 
 
 def _refusal(text: str) -> str:

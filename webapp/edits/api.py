@@ -150,6 +150,7 @@ def _told(edit: Edit, forecast: Forecast) -> dict[str, Any]:
         "edit_id": edit.pk,
         "holds": holds(forecast, edit),
         "datasets": forecast.facts.get("datasets", {}),
+        "golden_states": forecast.facts.get("golden_states", 0),
         "lines": list(lines),
         **{name: getattr(forecast, name) for name in names},
     }

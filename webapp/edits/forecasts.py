@@ -18,10 +18,11 @@ from synthesis.formats.values import clean
 from synthesis.runtime import Sandbox
 from synthesis.verifiers.call_sequences import AT_ONCE
 from webapp.edits.dataset_use import datasets_on
+from webapp.edits.effects.golden_effects import remakes_golden
+from webapp.edits.effects.run_effects import RunEffect, attempts_left_out, effect, evidence
+from webapp.edits.effects.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.edits.models import Approval, Edit, EditKind, Forecast, ForecastRun, ForecastState, ForecastTask
 from webapp.edits.proposals import proposed_program, proposed_task, require_readable, touched_tasks
-from webapp.edits.run_effects import RunEffect, attempts_left_out, effect, evidence
-from webapp.edits.task_effects import TaskEffect, approval_of, audit_of, judge_for, prepared, settings_of
 from webapp.environments.models import Finding
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import NamedJudge
@@ -55,16 +56,18 @@ def work_out(
     chosen, sampled = sample(tasks, known, edit.pk)
     total = len(tasks) + sum(map(len, chosen.values()))
     ForecastTask.objects.filter(forecast=forecast).delete()
-    done = executed = 0
+    done = executed = golden = 0
     for task in tasks:
         progress(done, total, f"Task {task.pk}")
         line = task_effect(sandbox, edit, task, program, chosen[task.pk], judge, partial(progress, done, total, ""))
         line.stored = len(known[task.pk])
         executed += len(line.runs)
+        golden += remakes_golden(edit.kind, line.proposed)
         done += 1 + len(chosen[task.pk])
         _keep(forecast, edit, line)
     facts |= {"datasets": datasets_on([task.pk for task in tasks])}
     facts["left_out"] = attempts_left_out([task.pk for task in tasks], sum(map(len, known.values())))
+    facts["golden_states"] = golden
     forecast.tasks, forecast.stored, forecast.executed = len(tasks), sum(map(len, known.values())), executed
     forecast.sampled, forecast.facts, forecast.state = sampled, facts, ForecastState.READY
     forecast.seconds = round(time.monotonic() - began, 3)

@@ -107,7 +107,8 @@ class Forecast(models.Model):
     """What saving an edit would do, worked out on the draft with `digest`.
 
     `stored` runs stand on the tasks that it touches; of more than can be executed again a sample was (`sampled`).
-    `facts` holds what was found of the program itself and what stands on the tasks: datasets and training jobs.
+    `facts` holds what was found of the program itself, how many golden states it changes, and what stands on the
+    tasks: datasets and training jobs.
     """
 
     edit = models.ForeignKey(Edit, on_delete=models.CASCADE, related_name="forecasts")

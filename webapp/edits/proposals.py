@@ -83,6 +83,8 @@ class ProposedTask:
     """Whether what a right way may change has to be found anew."""
     new_golden: bool = False
     """Whether the golden state that judges the task has to be made anew."""
+    new_program: bool = False
+    """Whether the edit brings the program."""
 
 
 def editable_source(version: Version, tool: str) -> tuple[str, int]:
@@ -161,6 +163,7 @@ def proposed_task(edit: Edit, task: Task, program: Program | None) -> ProposedTa
         load_state(revision.scenario.initial_id),
         known,
         frame,
+        new_program=program is not None,
     )
     return base if edit.kind == EditKind.PROGRAM else _changed_task(edit, base)
 

@@ -17,6 +17,7 @@ from synthesis.runtime import Sandbox
 from synthesis.verifiers.audit_report import TaskAudit
 from webapp.accounts.row_log import acting
 from webapp.accounts.services import audit as write_audit_log
+from webapp.edits.effects.task_effects import prepared
 from webapp.edits.forecasts import Progress, holds, work_out
 from webapp.edits.models import Approval, Edit, EditKind, EditState, Forecast, ForecastTask
 from webapp.edits.proposals import (
@@ -29,7 +30,6 @@ from webapp.edits.proposals import (
     require_readable,
 )
 from webapp.edits.services import find_edit, is_stale, newest_forecast
-from webapp.edits.task_effects import prepared
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import save_environment
 from webapp.environments.totals import lock_environment

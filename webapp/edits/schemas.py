@@ -224,5 +224,6 @@ class ForecastOut(Schema):
     executed: int
     sampled: bool
     seconds: float | None
+    golden_states: Annotated[int, Field(description="Golden states that are made anew by a changed program.")]
     datasets: Json
     lines: list[ForecastTaskOut]

@@ -11,7 +11,7 @@ from webapp.query_params import Params
 from webapp.scenarios import queries
 from webapp.scenarios.answers.answer_form import tell_origins
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.verifiers import VERIFIER_TITLES, read_criteria
+from webapp.scenarios.verifiers import VERIFIER_TITLES, name_verdict, read_criteria
 
 CHECKS_A_PAGE = 100
 OPEN_AT_ONCE = 12
@@ -43,7 +43,7 @@ def checks_context(request: HttpRequest, row: Task, revision: TaskRevision) -> d
         "criteria": read_criteria(revision.criteria),
         "judged_by": VERIFIER_TITLES.get(revision.verifier_kind, revision.verifier_kind),
         "script": (revision.verifier or {}).get("source", "") if is_script else "",
-        "row_word": "assertion" if is_script else "check",
+        "row_word": name_verdict(revision.verifier_kind),
         "checks_whole": len(checks) == total,
         "marks": [(name, counts.get(name, 0)) for name in MARKS if counts.get(name)],
         "mark": mark,

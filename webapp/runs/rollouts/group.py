@@ -17,7 +17,7 @@ from webapp.runs.models import RolloutFile, RunRollout
 from webapp.runs.rollouts import rollout_file
 from webapp.runs.rollouts.step_summary import AttemptFilter, groups
 from webapp.scenarios.models import Check
-from webapp.scenarios.verifiers import name_criteria
+from webapp.scenarios.verifiers import name_criteria, name_verdict
 from webapp.trajectories.side_by_side.alignment import AlignedRow, ComparedStep, Likeness, aligned, stretches
 from webapp.trajectories.side_by_side.call_texts import call_text, short
 
@@ -82,6 +82,8 @@ class AttemptGroup:
     attempts: tuple[GroupAttempt, ...]
     lines: tuple[GroupLine, ...]
     checks: tuple[CheckLine, ...]
+    kind: str
+    """The kind of verifier that judges them; empty if their revision is gone."""
     mean: float | None
     deviation: float | None
     left_out: int = 0
@@ -93,7 +95,7 @@ def group_of(file: RolloutFile, row: str, setting: str) -> AttemptGroup | None:
 
     Raises InputError (the file is gone) and FormatError (a line of it cannot be read).
     """
-    found = RunRollout.objects.filter(file=file, row=row).select_related("task")
+    found = RunRollout.objects.filter(file=file, row=row).select_related("task", "revision").defer("revision__record")
     rows = list((found.filter(setting=setting) if setting else found).order_by("index"))
     if not rows:
         return None
@@ -102,10 +104,12 @@ def group_of(file: RolloutFile, row: str, setting: str) -> AttemptGroup | None:
     attempts = [told[one.index] for one in shown]
     rewards = [one.reward for one in rows if one.reward is not None]
     lines, cut = _lines(attempts)
+    kind = shown[0].revision.verifier_kind if shown[0].revision is not None else ""
     return AttemptGroup(
-        attempts=tuple(_head(one, attempt, shown) for one, attempt in zip(shown, attempts, strict=True)),
+        attempts=tuple(_head(one, attempt, shown, kind) for one, attempt in zip(shown, attempts, strict=True)),
         lines=tuple(lines),
-        checks=tuple(_checks(shown[0], attempts)),
+        checks=tuple(_checks(shown[0], attempts, kind)),
+        kind=kind,
         mean=fmean(rewards) if rewards else None,
         deviation=stdev(rewards) if len(rewards) > 1 else None,
         left_out=len(rows) - len(shown),
@@ -122,32 +126,30 @@ def neighbours(file: RolloutFile, row: str, setting: str) -> tuple[tuple[str, st
     return names[here - 1] if here else None, names[here + 1] if here + 1 < len(names) else None
 
 
-def _head(rollout: RunRollout, attempt: Attempt, rows: Sequence[RunRollout]) -> GroupAttempt:
+def _head(rollout: RunRollout, attempt: Attempt, rows: Sequence[RunRollout], kind: str) -> GroupAttempt:
     widest = max((abs(one.advantage) for one in rows if one.advantage is not None), default=0.0) or 1.0
     reach = 46 * (rollout.advantage or 0.0) / widest
-    return GroupAttempt(rollout, _words(rollout, attempt), round(50 + min(reach, 0.0), 1), round(abs(reach), 1))
+    return GroupAttempt(rollout, _words(rollout, attempt, kind), round(50 + min(reach, 0.0), 1), round(abs(reach), 1))
 
 
-def _words(rollout: RunRollout, attempt: Attempt) -> str:
+def _words(rollout: RunRollout, attempt: Attempt, kind: str) -> str:
     """How an attempt ended, in a few words."""
     if attempt.reward is None:
         return short(attempt.note or "nothing could be judged", SAID)
     failed = [str(number) for number, verdict in enumerate(attempt.reward.verdicts, 1) if not verdict.passed]
     turns = f"{rollout.turns} turn{'' if rollout.turns == 1 else 's'}"
     end = f"out of turns at {rollout.horizon}; " if attempt.outcome == "truncated" else ""
-    if not failed:
-        count = len(attempt.reward.verdicts)
-        if attempt.reward.rule == "all":
-            return f"{end}all {count} criteria are met, {turns}"
-        passed = f"all {count} checks" if count > 2 else ("no check to pass", "its check", "both checks")[count]
-        return f"{end}{passed}{' passed' if count else ''}, {turns}"
-    named = f"{', '.join(failed[:8])}{' …' if len(failed) > 8 else ''}"
-    if attempt.reward.rule == "all":
-        return f"{end}{'criterion' if len(failed) == 1 else 'criteria'} {named} not met, {turns}"
-    return f"{end}check{'' if len(failed) == 1 else 's'} {named} failed, {turns}"
+    if failed:
+        named = f"{', '.join(failed[:8])}{' …' if len(failed) > 8 else ''}"
+        return f"{end}{name_verdict(kind, len(failed))} {named} {'not met' if kind == 'rubric' else 'failed'}, {turns}"
+    count, passed = len(attempt.reward.verdicts), "met" if kind == "rubric" else "passed"
+    if not count:
+        return f"{end}no {name_verdict(kind)} to pass, {turns}"
+    every = ("its", "both")[count - 1] if count <= 2 else f"all {count}"
+    return f"{end}{every} {name_verdict(kind, count)} {passed}, {turns}"
 
 
-def _checks(rollout: RunRollout, attempts: Sequence[Attempt]) -> Iterator[CheckLine]:
+def _checks(rollout: RunRollout, attempts: Sequence[Attempt], kind: str) -> Iterator[CheckLine]:
     count = max((len(one.reward.verdicts) for one in attempts if one.reward), default=0)
     labels: dict[int, str] = {}
     if rollout.revision_id is not None:
@@ -159,7 +161,7 @@ def _checks(rollout: RunRollout, attempts: Sequence[Attempt]) -> Iterator[CheckL
             one.reward.verdicts[place].passed if one.reward and place < len(one.reward.verdicts) else None
             for one in attempts
         )
-        yield CheckLine(labels.get(place) or f"check {place + 1}", verdicts)
+        yield CheckLine(labels.get(place) or f"{name_verdict(kind)} {place + 1}", verdicts)
 
 
 def _compared(attempt: Attempt) -> list[ComparedStep]:

@@ -87,7 +87,8 @@ def start_environment(request: HttpRequest, pk: int) -> HttpResponse:
 def preview(request: HttpRequest) -> HttpResponse:
     """What auditing the tasks that the address names would do, before anything is begun."""
     filters = read_filters(request.GET)
-    context = {"filters": filters, "preview": audit_preview(filters.values), "query": request.GET.urlencode()}
+    context = {"preview": audit_preview(filters.values), "query": request.GET.urlencode()}
+    context |= {"act": "Audit", "section": "Audit", "part": "?tab=audit"}
     return render(request, "scenarios/audit/preview.html", context)
 
 

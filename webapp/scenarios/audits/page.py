@@ -18,7 +18,7 @@ from webapp.scenarios.audits.mutant_matrix import ANSWERS, matrix
 from webapp.scenarios.audits.services import SUPERSEDED_REMEDY, is_stale, open_audit
 from webapp.scenarios.models import Audit, AuditFault, Task, TaskRevision
 from webapp.scenarios.references import reference_of
-from webapp.scenarios.verifiers import read_criteria
+from webapp.scenarios.verifiers import name_verdict, read_criteria
 from webapp.templatetags.show import counted
 
 SHOWN_CHARS = 400
@@ -144,7 +144,8 @@ def audit_context(
         revision.scenario = task.scenario
     row = newest_audit(revision).first()
     context: dict[str, Any] = {"audit": row, "audit_job": open_audit(task), "audit_whole": whole}
-    context["audit_remedy"] = SUPERSEDED_REMEDY
+    context |= {"audit_remedy": SUPERSEDED_REMEDY, "audit_older": revision.pk != task.current_id}
+    context["audit_possible"] = not revision.superseded and not context["audit_older"]
     if row is None:
         missing = reference_of(revision) is None
         return context | {"audit_no_reference": missing, "audit_before": task.audit_id is not None}
@@ -170,7 +171,7 @@ def audit_context(
         "audit_matrix": matrix(row, labels, flags_of(faults)) if labels else None,
         "audit_words": words(row, faults),
         "audit_tone": {"green": "good", "red": "bad"}.get(row.state, "warn"),
-        "audit_unit": "criterion" if revision.verifier_kind == "rubric" else "check",
+        "audit_unit": name_verdict(revision.verifier_kind),
     }
 
 

@@ -1,6 +1,8 @@
-"""What a person can do about each kind of fault that an audit finds."""
+"""What a person can do about each kind of fault that an audit finds, by what judges the task."""
 
 from __future__ import annotations
+
+from webapp.scenarios.models import TaskRevision
 
 REMEDIES: dict[str, str] = {
     "noop_scores": "Ask for something that is not so at the start, or score goals alone: a check that is true at the "
@@ -12,6 +14,10 @@ REMEDIES: dict[str, str] = {
     "mutant_lost": "Audit the task again; if it happens again, look at the log of the job.",
     "mutants_cut": "Audit the task again; a shorter reference or fewer checks make all of it fit.",
     "unguarded_change": "Switch on the frame of the reference: then any change that nobody asked for earns nothing.",
+    "reachable_wrong_end": "Look at where the calls below lead: add a check that is false there, or switch on the "
+    "frame.",
+    "detour_fails": "Look at what the detour leaves besides: if it is right, let the checks allow it; if not, look for "
+    "it in the program.",
     "unneeded_call": "If the task asks for what the call does, add a check for it; if not, leave the call out of the "
     "reference.",
     "run_refused": "If what the run did is right, widen the frame; if not, add a check that tells it.",
@@ -41,6 +47,37 @@ REMEDIES: dict[str, str] = {
 """By kind of fault (`webapp.scenarios.audits.page.FAULTS`)."""
 
 
-def remedy_of(kind: str) -> str:
-    """What to do about a kind of fault; empty for one that is not known."""
+WITH_FRAME: dict[str, str] = {
+    "mutant_passes": "Open the probe below: add a check for what this wrong way left out, or take out of the frame "
+    "what it allows besides the reference.",
+    "unguarded_change": "The frame of this task allows this change: pin the values of what it allows, take this out of "
+    "it, or add a check that it breaks.",
+    "reachable_wrong_end": "Look at where the calls below lead: the frame allows what they change. Pin its values, "
+    "take that out of it, or add a check that is false there.",
+    "detour_fails": "Look at what the detour leaves besides: if it is right, widen the frame by it.",
+}
+"""Of a task that has a frame, in the place of the above."""
+_HIDDEN = (
+    "Open the probe below: it ends in another state, but in places that are declared volatile. Take those away on the "
+    "task's page if they matter."
+)
+WITH_GOLDEN_STATE: dict[str, str] = {
+    "mutant_passes": _HIDDEN,
+    "unguarded_change": _HIDDEN,
+    "reachable_wrong_end": _HIDDEN,
+    "noop_scores": "The golden state is the state at the start: ask for something that is not so there, or for an "
+    "answer.",
+    "reference_fails": "Make the golden state of the reference anew on the task's page, or correct the reference.",
+    "check_never_passes": "Not even the reference ends in the golden state: make it anew on the task's page.",
+    "detour_fails": "Look at what the detour leaves besides: if it is right, declare that place volatile.",
+}
+"""Of a task that a golden state judges, in the place of the first."""
+
+
+def find_remedy(kind: str, revision: TaskRevision) -> str:
+    """Return what to do about a kind of fault of a revision; empty for one that is not known."""
+    if revision.verifier_kind == "golden" and kind in WITH_GOLDEN_STATE:
+        return WITH_GOLDEN_STATE[kind]
+    if revision.frame is not None and kind in WITH_FRAME:
+        return WITH_FRAME[kind]
     return REMEDIES.get(kind, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from django.db.models import Count, F, Max, Min, Q, QuerySet, Sum
+from django.db.models import Count, Exists, F, Max, Min, OuterRef, Q, QuerySet, Sum
 
 from synthesis.verifiers.audit_report import NOTES
 from webapp.scenarios.models import AUDIT_RESULTS, AuditFault, AuditState, Task
@@ -17,8 +17,9 @@ FRESH = Q(audit__revision=F("current")) & ~Q(audit_state=AuditState.STALE)
 def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
     """Counts over the fresh audits of these tasks.
 
-    `noop_max`: the most that doing nothing earns. `reference_min`, `mutants`, `mutants_below_reference` and
-    `nondeterministic` are null where no reference of the selection was tried.
+    `noop_max`: the most that doing nothing earns. `reachable_wrong_end`: tasks of which tools reach a wrong end that
+    earns everything. That, `reference_min`, `mutants`, `mutants_below_reference` and `nondeterministic` are null if no
+    reference of the selection was tried.
     """
     counts = tasks.order_by().aggregate(
         tasks=Count("id"),
@@ -32,6 +33,8 @@ def numbers(tasks: QuerySet[Task]) -> dict[str, Any]:
     )
     changing = tasks.filter(FRESH, audit__nondeterministic=True).count()
     counts["nondeterministic"] = changing if counts["references"] else None
+    reached = Exists(AuditFault.objects.filter(audit=OuterRef("audit"), kind="reachable_wrong_end"))
+    counts["reachable_wrong_end"] = tasks.filter(FRESH & Q(reached)).count() if counts["references"] else None
     return counts
 
 

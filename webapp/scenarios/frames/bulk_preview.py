@@ -10,6 +10,7 @@ from webapp.scenarios import queries
 from webapp.scenarios.frames.services import pins_nothing
 from webapp.scenarios.human_work import leave_out_human_work
 from webapp.scenarios.models import Task
+from webapp.scenarios.verifiers import FRAMED
 
 SHOWN = 20
 LOOKED_AT = 2_000
@@ -35,7 +36,7 @@ def frames_preview(wanted: dict[str, Any]) -> FramesPreview:
     if not count.exact or count.number > LOOKED_AT:
         return FramesPreview(count, shown)
     plain = Task.objects.filter(pk__in=rows.order_by().values("pk"), superseded=False, current__isnull=False)
-    plain = plain.exclude(current__verifier_kind="rubric")
+    plain = plain.filter(current__verifier_kind__in=FRAMED)
     framed = plain.filter(current__frame__isnull=False).select_related("current").only("current__frame")
     unpinned = [row.pk for row in framed if row.current is not None and pins_nothing(row.current)]
     bare = list(

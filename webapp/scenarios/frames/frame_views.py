@@ -91,6 +91,7 @@ def preview(request: HttpRequest) -> HttpResponse:
     """What pinning the frames of the tasks that the address names would do, before anything is begun."""
     filters = read_filters(request.GET)
     context = {"preview": frames_preview(filters.values), "query": request.GET.urlencode()}
+    context |= {"act": "Pin the frames of", "section": "Frames", "part": "#frame"}
     context["copy_as"] = api_call(request, "POST", "api:create_frames", body={"filter": filters.values})
     return render(request, "scenarios/frames_preview.html", context)
 

@@ -9,15 +9,16 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from webapp.scenarios.audits.mutant_matrix import HeatCell, MutantLine
-from webapp.scenarios.audits.remedies import remedy_of
+from webapp.scenarios.audits.remedies import find_remedy
+from webapp.scenarios.models import TaskRevision
 
 register = template.Library()
 
 
 @register.filter
-def remedy(kind: str) -> str:
-    """What a person can do about a kind of fault."""
-    return remedy_of(kind)
+def remedy(kind: str, revision: TaskRevision) -> str:
+    """What a person can do about a kind of fault of a revision."""
+    return find_remedy(kind, revision)
 
 
 @register.simple_tag

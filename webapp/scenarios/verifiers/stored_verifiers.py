@@ -34,6 +34,13 @@ VERIFIER_TITLES = {
     "script": "Verification script",
 }
 """The same where it stands alone: in filters, facts and pictures."""
+VERDICT_NAMES = {
+    "checks": ("check", "checks"),
+    "golden": ("check", "checks"),
+    "rubric": ("criterion", "criteria"),
+    "script": ("assertion", "assertions"),
+}
+"""What people call one and several of the parts that a kind of verifier gives a verdict on."""
 FRAMED = ("checks", "script")
 """The kinds of verifiers that a frame may stand beside."""
 
@@ -55,6 +62,11 @@ def read_verifier(revision: TaskRevision) -> Verifier:
     marks: tuple[Any, ...] = tuple(mark for _, _, mark in rows if mark)
     known = marks if marks and len(marks) == len(checks) else None
     return ChecksVerifier(checks=checks, marks=known, rule=rule, frame=frame)
+
+
+def name_verdict(kind: str, count: int = 1) -> str:
+    """Return what people call one of the parts that a kind of verifier decides, or several of them."""
+    return VERDICT_NAMES.get(kind, VERDICT_NAMES["checks"])[count != 1]
 
 
 def read_shown_source(check: Check) -> str:

@@ -101,7 +101,9 @@ def by_hand_checks(request: HttpRequest, pk: int) -> HttpResponse:
     play = get_object_or_404(Playground.objects.select_related("start").defer("start__body"), pk=pk, user=request.user)
     context: dict[str, Any] = {"problem": ""}
     try:
-        found = checks_now.evaluate_checks(default_sandbox(), play, find_fork(pk))
+        fork = find_fork(pk)
+        context["kind"] = fork.parent.attempted.verifier_kind
+        found = checks_now.evaluate_checks(default_sandbox(), play, fork)
         context |= {"found": found, "summary": checks_now.summarise_checks(found)}
     except EnvariumError as error:
         context["problem"] = said(error)

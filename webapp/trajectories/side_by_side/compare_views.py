@@ -62,6 +62,7 @@ def compared(request: HttpRequest) -> HttpResponse:
     context = {
         "task": attempts[0].task,
         "found": found,
+        "kind": _find_verifier_kind(found),
         "attempts": found.attempts,
         "ids": _comma(ids),
         "equal": found.checks.equal[:MOST_EQUAL],
@@ -85,6 +86,7 @@ def _part(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
     found = compare(attempts)
     context |= {
         "found": found,
+        "kind": _find_verifier_kind(found),
         "attempts": found.attempts,
         "ids": _comma(ids),
         "lines": found.lines[:PART_LINES],
@@ -94,6 +96,12 @@ def _part(request: HttpRequest, ids: Sequence[int]) -> HttpResponse:
         "fork": _fork(found),
     }
     return render(request, "trajectories/compare_part.html", context)
+
+
+def _find_verifier_kind(found: Comparison) -> str:
+    """Return what judges all of these attempts; `checks` if the task had several kinds of verifiers."""
+    kinds = {row.attempted.verifier_kind for row in found.attempts}
+    return kinds.pop() if len(kinds) == 1 else "checks"
 
 
 def _fork(found: Comparison) -> tuple[int, int] | None:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 
-from synthesis.contracts import ChecksVerifier, Finding, GoldenVerifier, RubricVerifier, Verifier
+from synthesis.contracts import ChecksVerifier, RubricVerifier, Verifier
 from synthesis.errors import InputError, ProgramError, StateError
 from synthesis.formats.criteria import asks_judge
-from synthesis.formats.verifier_record import verifier_record
 from synthesis.runtime import Sandbox
 from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.audit_report import TaskAudit, untried
@@ -16,13 +15,12 @@ from synthesis.verifiers.call_sequences import Subject
 from synthesis.verifiers.frame import widen
 from synthesis.verifiers.reference_frame import reference_frame
 from synthesis.verifiers.rubric_audit import RubricSubject
+from webapp.edits.effects.golden_effects import prepare_golden, remakes_golden
+from webapp.edits.effects.run_effects import RunEffect
 from webapp.edits.models import Approval, EditKind
 from webapp.edits.proposals import ProposedTask
-from webapp.edits.run_effects import RunEffect
 from webapp.review.carry_over import is_decided
 from webapp.scenarios.audits.services import Case, NamedJudge, compute
-from webapp.scenarios.golden.reference_state import remake_golden, report_not_made, report_undecided
-from webapp.scenarios.golden.services import list_undecided
 from webapp.scenarios.importer import look_at_start
 from webapp.scenarios.models import Audit, AuditState
 from webapp.scenarios.services import Start
@@ -44,8 +42,8 @@ class TaskEffect:
 
 
 def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, Start]:
-    """The task with the frame that its new reference spans, or the golden state that it leaves, where the edit brings
-    one, and what holds at its start.
+    """The task with the frame that its new reference spans, if the edit brings one, or the golden state that its
+    reference leaves, if that is another one now, and what holds at its start.
 
     Of an earlier frame everything stays that a person or a judge allowed. Raises InfrastructureError.
     """
@@ -59,30 +57,10 @@ def prepared(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, St
         verifier = proposed.record.verifier.model_copy(update={"frame": frame})
         record = proposed.record.model_copy(update={"verifier": verifier, "raw": raw})
         proposed = replace(proposed, frame=frame, record=record)
-    proposed, findings = _with_golden(sandbox, proposed)
+    proposed, findings = prepare_golden(sandbox, proposed, subject_of(proposed))
     spelled = proposed.record.model_copy(update={"initial_state": decode_state(proposed.initial)})
     start = look_at_start(sandbox, spelled, proposed.program, proposed.initial)
     return proposed, replace(start, findings=[*start.findings, *findings])
-
-
-def _with_golden(sandbox: Sandbox, proposed: ProposedTask) -> tuple[ProposedTask, list[Finding]]:
-    """The task with the golden state that its new reference leaves on its new state, and what a person has to look at.
-
-    The volatile places stay that people declared. One that cannot be made anew stays as well, with the reason.
-    """
-    golden = proposed.record.verifier
-    if not isinstance(golden, GoldenVerifier):
-        return proposed, []
-    if not proposed.new_golden:
-        return proposed, report_undecided(list_undecided(proposed.revision))
-    expected = proposed.record.expected_answer
-    try:
-        made = remake_golden(sandbox, subject_of(proposed), expected, golden.equality, golden.volatile)
-    except (InputError, ProgramError, StateError) as error:
-        return proposed, [report_not_made(error)]
-    raw = {**proposed.record.raw, **verifier_record(made.golden)}
-    record = proposed.record.model_copy(update={"verifier": made.golden, "raw": raw})
-    return replace(proposed, record=record), report_undecided(made.unapproved)
 
 
 def subject_of(proposed: ProposedTask) -> Subject:
@@ -153,6 +131,8 @@ def approval_of(kind: str, effect: TaskEffect) -> tuple[Approval, str]:
         return Approval.NONE, ""
     if kind == EditKind.TASK:
         return Approval.REOPENS, "The task itself is edited."
+    if remakes_golden(kind, effect.proposed):
+        return Approval.REOPENS, "Its reference ends elsewhere, so its golden state is another one."
     if effect.audit is None:
         return Approval.REOPENS, f"It could not be audited: {effect.failure}"
     changed = audit_change(effect)

@@ -1,0 +1,21 @@
+"""Template filters that name what verifiers of a kind decide: checks, criteria, assertions."""
+
+from __future__ import annotations
+
+from django import template
+
+from webapp.scenarios.verifiers import name_verdict
+
+register = template.Library()
+
+
+@register.filter
+def verdict_name(kind: str) -> str:
+    """One of the parts that a kind of verifier decides."""
+    return name_verdict(kind)
+
+
+@register.filter
+def verdict_names(kind: str) -> str:
+    """Several of them."""
+    return name_verdict(kind, 2)
