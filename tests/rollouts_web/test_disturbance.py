@@ -125,7 +125,7 @@ def test_the_replay_says_what_was_injected_at_each_call(rollout: Rollout) -> Non
     assert {line["id"] for line in told} == {row.pk for row in rows_made(rollout) if row.injected_count}
     steps = caller.get(f"/trajectories/{step.trajectory_id}/steps").json()["data"]
     assert steps[step.index]["injected"] == {"fault": "", "carried_out": True, "latency_s": 60.0}
-    page = client.get(reverse("trajectories:rollout", args=[rollout.job_id])).content.decode()
+    page = client.get(reverse("trajectories:rollout", args=[rollout.pk])).content.decode()
     assert "35 % failures, 30 % error results" in page
 
 
