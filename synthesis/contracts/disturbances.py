@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 from synthesis.contracts.base import Frozen
 
 Rate = Annotated[float, Field(ge=0, le=1)]
-MOST_LATENCY_S = 86_400.0
+MOST_LATENCY_S = 86_400
 
 
 class Disturbance(Frozen):

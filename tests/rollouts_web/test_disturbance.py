@@ -116,6 +116,8 @@ def test_the_replay_says_what_was_injected_at_each_call(rollout: Rollout) -> Non
         assert badge in page
         assert "neither the agent nor the tool is at fault" in page
         assert ">injected</span>" in page
+        if not wanted.get("carried_out", wanted["fault"] != "unavailable"):
+            assert '<span class="f"><span class="warn">injected</span> </span>' in page, "it neither read nor changed"
         kept = client.get(f"{url}?only=injected").content.decode()
         assert kept.count("<li hidden>") == step.trajectory.step_count - step.trajectory.injected_count - (
             0 if Step.objects.get(trajectory=step.trajectory_id, index=0).injected else 1

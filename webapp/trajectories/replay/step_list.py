@@ -43,6 +43,8 @@ class RailRow:
     """The turn was broken off: see `Step.cut`."""
     injected: bool = False
     """A disturbance struck the call: see `Step.injected`."""
+    is_lost: bool = False
+    """The agent read an injected error in place of a result."""
 
     @property
     def marks(self) -> str:
@@ -98,6 +100,7 @@ def rail(
                 ran=ok is not None,
                 cut=bool(cut),
                 injected=injection is not None,
+                is_lost=error_kind in INJECTED,
             )
         )
     return rail_rows, first, last
@@ -120,7 +123,7 @@ def outcome(row: RailRow) -> str:
         markup += f'<span class="good">▲{row.up}</span> '
     if row.down:
         markup += f'<span class="bad">▼{row.down}</span>'
-    if row.up or row.down or row.error:
+    if row.up or row.down or row.error or (row.is_lost and not row.changes):
         return markup
     if row.changes:
         return f'{markup}<span class="muted">{row.changes} change{"" if row.changes == 1 else "s"}</span>'
