@@ -12,11 +12,11 @@ import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from synthesis.contracts import Frozen, Message, ScoreRule, SentReasoning, UserKind
+from synthesis.contracts import MOST_LATENCY_S, Disturbance, Frozen, Message, ScoreRule, SentReasoning, UserKind
 from synthesis.drafts import ThemeDraft
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
@@ -92,6 +92,16 @@ class StageSettings(Frozen):
     """Teacher runs at a variant of each solved task that withholds what it needs (ES 5.5; the number is ours)."""
     sent_reasoning: SentReasoning = "dropped"
     """What teachers see of their reasoning in earlier turns (AF 3.4)."""
+    teacher_latency: float = Field(default=0.0, ge=0, le=1)
+    """Share of teachers' calls before which time passes on the environment's clock (ES, limitation 3; rates are
+    ours)."""
+    teacher_latency_s: float = Field(default=30.0, ge=0, le=MOST_LATENCY_S)
+    teacher_failures: float = Field(default=0.0, ge=0, le=1)
+    """Share of teachers' calls that are refused before they reach the environment (ours)."""
+    teacher_error_results: float = Field(default=0.0, ge=0, le=1)
+    """Share of teachers' calls whose result is replaced by an error (ours)."""
+    teacher_carried_out: float = Field(default=0.5, ge=0, le=1)
+    """Share of those that were carried out (ours)."""
     filter_by_reward: bool = True
     """Drop trajectories that earned less than `least_reward` (ours). Without it they are dropped by format and
     impossibility alone (published, B.2)."""
@@ -102,6 +112,23 @@ class StageSettings(Frozen):
     `released`: 3 to 29, and 5 to 39 in conversations."""
     state_bytes: int = Field(default=1_000_000, ge=1_000, le=1_000_000)
     """Of an initial state as JSON; no longer reply is read."""
+
+    @model_validator(mode="after")
+    def _one_fault_a_call(self) -> Self:
+        if self.teacher_failures + self.teacher_error_results > 1:
+            raise ValueError("failures and error results: a call has one of both at most; make their sum at most 1")
+        return self
+
+    @property
+    def disturbance(self) -> Disturbance:
+        """How the calls of teachers are disturbed."""
+        return Disturbance(
+            latency=self.teacher_latency,
+            latency_s=self.teacher_latency_s,
+            failures=self.teacher_failures,
+            error_results=self.teacher_error_results,
+            carried_out=self.teacher_carried_out,
+        )
 
 
 @dataclass

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from synthesis.contracts import Attempt
 from synthesis.errors import InputError
 from synthesis.llm import AskedModel, ChatModel, connected
-from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, run_attempts
+from synthesis.rollout import AttemptSetting, Plan, SimulatedUser, User, attempt_seed, run_attempts
 from synthesis.runtime import Sandbox
 from training.config import Attempts, Decoding, Thinking
 from training.dataset import TaskRow
@@ -53,7 +53,8 @@ class Table:
 
     `stopped` is asked ten times a second; when it says yes, attempts under way end as `cancelled`. `half`: the model
     computes in bf16. `engine` draws the tokens, if not the model itself. With `thinking` stripped turns are drawn
-    behind histories without earlier reasoning. `judges_user`: the judge is asked whether simulated users erred.
+    behind histories without earlier reasoning. `judges_user`: the judge is asked whether simulated users erred. `seed`,
+    the job's, decides with row and ordinal which calls are disturbed, in every step and at every horizon alike.
     """
 
     sandbox: Sandbox
@@ -66,6 +67,7 @@ class Table:
     engine: EngineSource | None = None
     thinking: Thinking = "kept"
     judges_user: bool = False
+    seed: int = 0
 
 
 def run(
@@ -148,6 +150,7 @@ async def _flow(
                     simulated_user(table.limits, one.row, player, table.user),
                     ordinal=place,
                     judge=judge,
+                    disturbance_seed=attempt_seed(table.seed, one.row.id, one.ordinal),
                 )
 
         watch = asyncio.create_task(_watch(table.stopped, stop))
@@ -186,6 +189,7 @@ def attempt_setting(limits: Attempts, one: Try, judges_user: bool) -> AttemptSet
         max_unusable=limits.unusable,
         max_answer_mends=limits.answer_mends,
         judges_user=judges_user,
+        disturbance=limits.disturbance,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -148,7 +148,8 @@ def reinforcement(parts: Parts, cfg: Reinforcement) -> Done:
     model, tokenizer, replaced = load_model(parts.model, cfg.optimiser, cfg.tuning, attention_of(cfg.hardware))
     _say_template(parts, replaced)
     rows = [row for row in parts.rows if isinstance(row, TaskRow)]
-    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking, cfg.judges_user)
+    table = _table(parts, tokenizer, cfg.attempts, bf16(cfg.optimiser), cfg.thinking)
+    table = replace(table, judges_user=cfg.judges_user, seed=cfg.seed)
     check_programs(table.sandbox, [*rows, *parts.held_out])
     check_lengths(model, tokenizer, [*rows, *parts.held_out], cfg.decoding)
     job = rl.ReinforcementJob(
@@ -183,13 +184,9 @@ def asked_model(role: str, told: AskedModelFile | None, key: str) -> AskedModel 
     return AskedModel(endpoint, told.model, told.temperature)
 
 
-def _table(
-    parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool, thinking: Thinking, judges_user: bool = False
-) -> Table:
-    return Table(
-        default_sandbox(), tokenizer, limits, parts.user, parts.judge, parts.stopped, half, thinking=thinking,
-        judges_user=judges_user,
-    )  # fmt: skip
+def _table(parts: Parts, tokenizer: Tokenizer, limits: Attempts, half: bool, thinking: Thinking) -> Table:
+    sandbox = default_sandbox()
+    return Table(sandbox, tokenizer, limits, parts.user, parts.judge, parts.stopped, half, thinking=thinking)
 
 
 def _say_template(parts: Parts, replaced: bool) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from synthesis.contracts import SOLVED_AT
+from synthesis.contracts import SOLVED_AT, is_injected
 from synthesis.errors import InfrastructureError
 from training.attempts import TaskAttempt
 from training.dataset import TaskRow
@@ -103,7 +103,7 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
                           for tried, _ in counted),
         "length": _mean([sum(tried.trace.own) for tried, _ in counted]),
         "turns": _mean([len(tried.attempt.turns) for tried, _ in counted]),
-        "tool_errors": _share(not result.ok for result in calls),
+        "tool_errors": _share(not result.ok and not is_injected(result) for result in calls),
         "program_errors": _share(tried.attempt.outcome == "program_error" for tried, _ in judged),
     }  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from synthesis.contracts.base import Frozen
+from synthesis.contracts.disturbances import Disturbance, Injection
 from synthesis.contracts.programs import DEFAULT_NOW, DEFAULT_SEED, CallResult, Validation
 from synthesis.contracts.verifiers import Reward
 
@@ -94,7 +95,8 @@ class TrajectoryStep(Frozen):
     `content` is what was said beside a call or instead of one, `observation` what the agent read afterwards.
     A call that could not be executed has a `result` with an error (`malformed`) and an empty patch; so has a submitted
     answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
-    turn was broken off (`length`, `repetition`), and is empty for a whole one.
+    turn was broken off (`length`, `repetition`), and is empty for a whole one. `injected`: what the attempt's
+    disturbance did to the call, None if it left it alone.
     """
 
     kind: Literal["user", "message", "call"]
@@ -106,6 +108,7 @@ class TrajectoryStep(Frozen):
     result: CallResult | None = None
     observation: str = ""
     cut: str = ""
+    injected: Injection | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class Timing(Frozen):
@@ -159,7 +162,8 @@ class Attempt(Frozen):
     `final_hash` is the hash of the final state, empty where it was not reached. `messages` is the conversation as
     the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256. `sandbox_lost` is for who
     made the attempt and may begin it again: something of ours took its process away. `ended_by` is the reason of a
-    `program_error` (`time`, `memory`, ...), where one is known.
+    `program_error` (`time`, `memory`, ...), where one is known. `disturbance` is how calls were disturbed, and
+    `disturbance_seed` what decided which of them, with the place of their step.
     """
 
     key: str = ""
@@ -172,6 +176,8 @@ class Attempt(Frozen):
     validation: Validation = "schema"
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW
+    disturbance: Disturbance = Field(default=Disturbance(), exclude_if=lambda value: not value.is_on)
+    disturbance_seed: str = Field(default="", exclude_if=lambda value: not value)
     steps: tuple[TrajectoryStep, ...] = ()
     messages: tuple[Message, ...] = ()
     turns: tuple[Turn, ...] = ()

@@ -43,9 +43,15 @@ class CallError(Frozen):
     `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (what
     an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out), `ended`
     (the call was the last: the program ended its process, or what it sent cannot be used; said by the host alone).
+
+    Two are nobody's fault, since the attempt's disturbance injected them: `not_reached` (the call never reached the
+    environment) and `response_lost` (the call was carried out, and this error stands in place of its result).
     """
 
-    kind: Literal["unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed", "ended"]
+    kind: Literal[
+        "unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed", "ended",
+        "not_reached", "response_lost",
+    ]  # fmt: skip
     type: str = ""
     message: str = ""
 
@@ -65,11 +71,21 @@ class CallResult(Frozen):
     executed: bool = Field(default=True, exclude_if=lambda value: value)
 
 
+UNREACHED = ("malformed", "not_reached")
+"""Kinds of errors of calls that never reached the environment."""
+INJECTED = ("not_reached", "response_lost")
+"""Kinds of errors that a disturbance injected: neither the agent's nor the program's."""
+
+
 def is_unexecuted(result: CallResult | None) -> bool:
-    """Whether a call never reached the environment: it could not be carried out at all, or submitted the answer."""
-    return result is not None and (
-        not result.executed or (result.error is not None and result.error.kind == "malformed")
-    )
+    """Whether a call never reached the environment: it could not be carried out at all, was refused by a disturbance,
+    or submitted the answer."""
+    return result is not None and (not result.executed or (result.error is not None and result.error.kind in UNREACHED))
+
+
+def is_injected(result: CallResult | None) -> bool:
+    """Whether the error of a call was injected by the attempt's disturbance."""
+    return result is not None and result.error is not None and result.error.kind in INJECTED
 
 
 def is_refusal(ok: bool, result: Any) -> bool:

@@ -79,7 +79,8 @@ def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 
 def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
     """A run in EnvScaler's shape, made of its steps; importing that gives the same steps. One that was lost before
-    its first step has none. A submitted answer stands in the conversation alone: no environment executed it."""
+    its first step has none. A submitted answer stands in the conversation alone: no environment executed it, as does a
+    call that a disturbance refused. How another call was disturbed is in the field `injected` of its entry (ours)."""
     opening = run.steps[0].content if run.steps else ""
     messages: list[dict[str, Any]] = []
     actions: list[dict[str, Any]] = [{"step": 0, "observation": opening}]
@@ -93,11 +94,14 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
             function = {"name": step.tool, "arguments": json.dumps(step.arguments)}
             message["tool_calls"] = [{"id": f"call_{number}", "type": "function", "function": function}]
             messages.append({"role": "tool", "tool_call_id": f"call_{number}", "content": step.recorded})
-            if not step.executed:
+            if not step.executed or (step.injected is not None and not step.injected.carried_out):
                 continue
             observation = {"type": "tool", "content": step.recorded}
             action = {"name": step.tool, "arguments": step.arguments}
-            actions.append({"step": len(actions), "action": action, "observation": observation})
+            taken: dict[str, Any] = {"step": len(actions), "action": action, "observation": observation}
+            if step.injected is not None:
+                taken["injected"] = step.injected.model_dump(mode="json")
+            actions.append(taken)
     users = [{"role": "user", "content": step.content} for step in run.steps if step.kind == "user"]
     return {
         "task_info": {"env_id": run.environment_key, "task_id": run.task_key, "task": opening},

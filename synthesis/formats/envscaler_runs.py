@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pydantic import ValidationError
+
+from synthesis.contracts import Injection
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.files import Entry
@@ -93,6 +96,7 @@ def _actions(raw: dict[str, Any], place: str) -> list[RecordedCall]:
         action = _action(item, where)
         if action is not None:
             action.result = _observation(item.get("observation"), where)
+            action.injected = _injection(item.get("injected"), f"{where}.injected")
             actions.append(action)
     return actions
 
@@ -116,6 +120,16 @@ def _action(item: dict[str, Any], place: str) -> RecordedCall | None:
         raise FormatError(f"{place}.action", f"expected an object, found a {json_type(action)}")
     name = text_field(action, "name", f"{place}.action", required=True)
     return RecordedCall(name[:200], arguments_of(action.get("arguments")))
+
+
+def _injection(value: Any, place: str) -> Injection | None:
+    """How this site says that a call was disturbed. EnvScaler has no such field."""
+    if value is None:
+        return None
+    try:
+        return Injection.model_validate(value)
+    except ValidationError as error:
+        raise FormatError(place, error.errors(include_url=False, include_input=False)[0]["msg"]) from error
 
 
 def _observation(value: Any, place: str) -> str | None:
@@ -249,4 +263,5 @@ def _call_steps(call: RecordedCall, number: int, content: str, reasoning: str) -
         recorded=call.result,
         problem=call.problem,
         executed=call.executed,
+        injected=call.injected,
     )

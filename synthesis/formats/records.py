@@ -16,6 +16,7 @@ from synthesis.contracts import (
     AnswerField,
     ChecksVerifier,
     Frozen,
+    Injection,
     Reference,
     State,
     ToolKind,
@@ -77,7 +78,7 @@ class RunStep(Frozen):
     `turn` numbers the assistant's turns: calls of one parallel turn share it. `problem` says why what the agent wrote
     is no call that can be read: it never reached the environment, and a replay leaves it out. So it does with an answer
     that was submitted, a call that is not `executed`. `cut` is why an attempt made here was broken off in that turn; no
-    format of runs has it.
+    format of runs has it. `injected` is what a disturbance did to the call, which a replay does to it again.
     """
 
     kind: Literal["user", "message", "call"]
@@ -90,6 +91,7 @@ class RunStep(Frozen):
     problem: str = ""
     executed: bool = Field(default=True, exclude_if=lambda value: value)
     cut: str = Field(default="", exclude=True)
+    injected: Injection | None = Field(default=None, exclude_if=lambda value: value is None)
 
 
 class RunRecord(Frozen):

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from synthesis.contracts import Injection
 from synthesis.errors import FormatError
 from synthesis.formats.values import clean
 from synthesis.json_reader import json_type, read_json, require_usable
@@ -34,6 +35,8 @@ class RecordedCall:
     """Why what the agent wrote cannot be read as a call at all; it never reached the environment then."""
     executed: bool = True
     """Whether it may have reached the environment: not an answer that was submitted."""
+    injected: Injection | None = None
+    """How a disturbance struck it, where the record says so."""
 
 
 @dataclass

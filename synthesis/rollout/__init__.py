@@ -17,6 +17,9 @@ Checks are evaluated in children of their own after the episode's is gone.
 
 A task with an answer form ends by what the agent submits (`submission.py`), not by words.
 
+With a `disturbance` of the setting calls meet latency, failures and error results (`disturbance.py`), drawn from the
+plan's `disturbance_seed` and the place of the step.
+
 A `Plan` with a `fork` (`fork.py`) makes another attempt's first turns again and refuses where they go another way.
 
 Policies: `ChatPolicy` (an LLM, calls spelled as `styles.py` says), `ReferencePolicy`, `NoisyReferencePolicy`,
@@ -28,6 +31,7 @@ from synthesis.rollout.attempt_log import OnStart, OnStep, outcome_of
 from synthesis.rollout.attempt_pool import run_attempts
 from synthesis.rollout.by_hand import ByHandPolicy
 from synthesis.rollout.chat import ChatPolicy
+from synthesis.rollout.disturbance import attempt_seed, draw_injection, replace_result, with_due_injections
 from synthesis.rollout.fork import ForkStart, RecordedUser, StoredStep
 from synthesis.rollout.noisy_reference import NoisyReferencePolicy
 from synthesis.rollout.observation import observation
@@ -58,8 +62,12 @@ __all__ = [
     "StoredStep",
     "User",
     "UserTurn",
+    "attempt_seed",
     "documentation",
+    "draw_injection",
     "observation",
     "outcome_of",
+    "replace_result",
     "run_attempts",
+    "with_due_injections",
 ]

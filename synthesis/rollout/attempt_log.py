@@ -149,6 +149,8 @@ def attempt_of(
         validation=plan.setting.validation,
         seed=plan.task.seed,
         now=plan.task.now,
+        disturbance=plan.setting.disturbance,
+        disturbance_seed=plan.disturbance_seed if plan.setting.disturbance.is_on else "",
         steps=tuple(log.steps),
         messages=tuple(log.messages),
         turns=tuple(log.turns),

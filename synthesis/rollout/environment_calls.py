@@ -11,11 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from synthesis.contracts import CallResult, Reward, State
+from synthesis.contracts import CallResult, Injection, Reward, State
 from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import CountedModel
 from synthesis.rollout.deadline import Deadline
+from synthesis.rollout.disturbance import replace_result
 from synthesis.rollout.observation import observation
 from synthesis.rollout.plan import Plan
 from synthesis.rollout.shared_verdicts import SharedVerdicts
@@ -91,15 +92,22 @@ class AttemptEpisode:
         SandboxUnavailable."""
         await self._in_thread(lambda: self._timed(self._reset))
 
-    async def call(self, tool: str, arguments: dict[str, Any]) -> SeenResult:
-        """Raises ProgramError (the call ended the episode) and SandboxLost.
+    async def call(self, tool: str, arguments: dict[str, Any], injection: Injection | None = None) -> SeenResult:
+        """Make a call, disturbed as the injection says. One that is not to be carried out reaches nobody.
+
+        Raises ProgramError (the call ended the episode) and SandboxLost.
 
         Most calls are over sooner than a thread would begin with them, so the loop itself takes their replies.
         """
+        if injection is not None and not injection.carried_out:
+            result = replace_result(injection)
+            return SeenResult(result, observation(result), 0)
         self._made = spelled_call(tool, arguments)
         self._since = time.perf_counter()
+        latency_s = injection.latency_s if injection is not None else 0.0
         try:
-            result = await self._alive().call_from_loop(tool, arguments, self._finish)
+            result = await self._alive().call_from_loop(tool, arguments, self._finish, latency_s)
+            result = replace_result(injection, result)
             if self.plan.task.verifier.criteria:
                 self._calls.append(spell_call(tool, arguments, result))
             return self._seen(result)

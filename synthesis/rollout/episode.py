@@ -14,6 +14,7 @@ from synthesis.contracts import (
     CallError,
     CallResult,
     Ending,
+    Injection,
     Message,
     Reward,
     ToolCall,
@@ -301,7 +302,9 @@ async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> boo
                 result = take_submission(log, call.arguments, problem)
                 text = observation(result)
             else:
-                result, text = await _execute(log, episode, call, problem)
+                injected = None if problem else log.plan.injection_at(len(log.steps), call.name)
+                made = made.model_copy(update={"injected": injected})
+                result, text = await _execute(log, episode, call, problem, injected)
         except _Lost as lost:
             if lost.ending == "program_ended":
                 await log.add(made.model_copy(update={"result": _ended(lost), "observation": str(lost)}))
@@ -314,12 +317,14 @@ async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> boo
     return usable
 
 
-async def _execute(log: Log, episode: AttemptEpisode, call: ToolCall, problem: str) -> tuple[CallResult, str]:
+async def _execute(
+    log: Log, episode: AttemptEpisode, call: ToolCall, problem: str, injected: Injection | None
+) -> tuple[CallResult, str]:
     if problem:
         result = CallResult(ok=False, error=CallError(kind="malformed", message=problem[:2_000]))
         return result, observation(result)
     with _losses():
-        seen = await episode.call(call.name, call.arguments)
+        seen = await episode.call(call.name, call.arguments, injected)
     log.held += seen.size
     return seen.result, seen.text
 

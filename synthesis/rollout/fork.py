@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthesis.contracts import Message, TrajectoryStep
+from synthesis.contracts import Injection, Message, TrajectoryStep
 from synthesis.errors import ReplayMismatch
 from synthesis.rollout.user import User, UserTurn
 
@@ -16,7 +16,8 @@ UNKNOWN = object()
 
 @dataclass(frozen=True)
 class StoredStep:
-    """What is stored of one step of the parent. `patch` is None where it was too long to keep."""
+    """What is stored of one step of the parent. `patch` is None where it was too long to keep. `injected`: how its call
+    was disturbed, which is done to it again."""
 
     kind: Literal["user", "message", "call"]
     tool: str = ""
@@ -24,6 +25,7 @@ class StoredStep:
     error: str = ""
     result: Any = UNKNOWN
     patch: Sequence[dict[str, Any]] | None = None
+    injected: Injection | None = None
 
     def difference(self, made: TrajectoryStep) -> str:
         """What is otherwise in the step as it was made again; empty where it is the same."""

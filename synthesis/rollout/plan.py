@@ -14,7 +14,9 @@ from synthesis.contracts import (
     DEFAULT_SEED,
     AnswerField,
     ChecksVerifier,
+    Disturbance,
     Frozen,
+    Injection,
     Program,
     PromptStyle,
     RubricVerifier,
@@ -28,6 +30,7 @@ from synthesis.formats.answer_form import answer_tool, require_answer_tool
 from synthesis.formats.criteria import asks_judge
 from synthesis.formats.verifier_record import nest_former_fields
 from synthesis.llm import ChatModel
+from synthesis.rollout.disturbance import draw_injection
 from synthesis.rollout.fork import ForkStart
 from synthesis.rollout.policy import Policy
 from synthesis.rollout.user import User
@@ -115,6 +118,8 @@ class AttemptSetting(Frozen):
 
     judges_user: bool = False
     """Whether the plan's judge is asked, once a conversation is over, if the simulated user erred (AF A.1)."""
+    disturbance: Disturbance = Disturbance()
+    """How calls are disturbed (ES, limitation 3). Which of them are, the plan's `disturbance_seed` decides."""
 
     @property
     def turn_limit(self) -> int:
@@ -126,7 +131,8 @@ class Plan:
     """One attempt to be made. A conversation needs a `user`. `ordinal` tells attempts at one task apart.
 
     A `judge` decides the facts of a rubric, which cannot be attempted without one, and whether the user erred. With a
-    `fork` the first turns are another attempt's, made again; they count among the attempt's turns.
+    `fork` the first turns are another attempt's, made again; they count among the attempt's turns, and their calls are
+    disturbed as they were then.
     """
 
     task: RolloutTask
@@ -136,6 +142,7 @@ class Plan:
     ordinal: int = 0
     judge: ChatModel | None = None
     fork: ForkStart | None = None
+    disturbance_seed: str = ""
 
     def __post_init__(self) -> None:
         if self.setting.conversational and self.user is None:
@@ -145,6 +152,15 @@ class Plan:
             raise InputError(NO_JUDGE)
         if self.setting.conversational and self.setting.judges_user and self.judge is None:
             raise InputError(NO_USER_JUDGE)
+
+    def injection_at(self, place: int, tool: str) -> Injection | None:
+        """Return what is done to a call in the step at this place; None for nothing, and for a tool that the
+        environment does not have."""
+        if self.fork is not None and place < len(self.fork.steps):
+            return self.fork.steps[place].injected
+        if not self.setting.disturbance.is_on or all(known.name != tool for known in self.task.program.tools):
+            return None
+        return draw_injection(self.setting.disturbance, self.disturbance_seed, place)
 
 
 def documentation(introduction: str, rules: Sequence[str]) -> str:

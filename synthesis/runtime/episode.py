@@ -178,19 +178,15 @@ async def replied(link: Link) -> bool:
 
 
 class _MadeCall(NamedTuple):
-    """A call that was made, as JSON, and what it changed."""
+    """A call that was made, as the body of its request, and what it changed."""
 
-    tool: str
-    arguments: str
+    body: str
     patch: Patch
 
-    @property
-    def body(self) -> str:
-        return _call_body(self.tool, self.arguments)
 
-
-def _call_body(tool: str, arguments: str) -> str:
-    return f'"op":"call","tool":{tool},"args":{arguments}'
+def _call_body(tool: str, arguments: str, latency_s: float) -> str:
+    latency = f',"latency_s":{latency_s!r}' if latency_s else ""
+    return f'"op":"call","tool":{tool},"args":{arguments}{latency}'
 
 
 class Episode:
@@ -217,31 +213,35 @@ class Episode:
         """Whether calls can still be made, as far as is known."""
         return self._link.lost is None
 
-    def call(self, tool: str, args: dict[str, Any]) -> CallResult:
-        """Call one tool. What the tool does wrong is in the result.
+    def call(self, tool: str, args: dict[str, Any], latency_s: float = 0.0) -> CallResult:
+        """Call one tool, before which so much more time passes on the clock of the program; nobody waits for it. What
+        the tool does wrong is in the result.
 
         Raises ProgramEnded (the program ended its process) and SandboxLost. A process that SIGKILL ended is made
         again once, with the calls so far: only if that happens again is it the program's doing.
         """
-        spelled = self._spelled(tool, args)
-        if isinstance(spelled, CallResult):
-            return spelled
+        body = self._spelled(tool, args, latency_s)
+        if isinstance(body, CallResult):
+            return body
         with self._lock:
             started = time.perf_counter_ns()
-            return self._result(*spelled, self._exchange(_call_body(*spelled)), started)
+            return self._result(body, self._exchange(body), started)
 
     async def call_from_loop(
-        self, tool: str, args: dict[str, Any], in_thread: Callable[[Callable[[], CallResult]], Awaitable[CallResult]]
+        self,
+        tool: str,
+        args: dict[str, Any],
+        in_thread: Callable[[Callable[[], CallResult]], Awaitable[CallResult]],
+        latency_s: float = 0.0,
     ) -> CallResult:
         """`call` for an event loop, which goes on meanwhile. Only what may block is handed to `in_thread`: arguments or
         a result of more than one datagram, and an ending. One call at a time; one that is cancelled ends the episode.
         """
-        spelled = self._spelled(tool, args)
-        if isinstance(spelled, CallResult):
-            return spelled
-        body = _call_body(*spelled)
+        body = self._spelled(tool, args, latency_s)
+        if isinstance(body, CallResult):
+            return body
         if wire.STREAM or len(body) >= wire.PART - 64:
-            return await in_thread(lambda: self.call(tool, args))
+            return await in_thread(lambda: self.call(tool, args, latency_s))
         link, started, since, whole = self._link, time.perf_counter_ns(), time.monotonic(), False
 
         def finish() -> CallResult:
@@ -250,7 +250,7 @@ class Episode:
                     reply = link.receive(link.number, since)
                 except ProgramEnded as error:
                     reply = self._again(error, body)
-                return self._result(*spelled, reply, started)
+                return self._result(body, reply, started)
 
         try:
             with contextlib.suppress(ProgramEnded):
@@ -262,8 +262,8 @@ class Episode:
             link.lose("closed", "interrupted")
             raise
 
-    def _spelled(self, tool: str, args: dict[str, Any]) -> tuple[str, str] | CallResult:
-        """(the tool's name, its arguments) as JSON; or what the call comes to, where none is to be made."""
+    def _spelled(self, tool: str, args: dict[str, Any], latency_s: float) -> str | CallResult:
+        """The body of the request; or what the call comes to, where none is to be made."""
         try:
             name, arguments = _encode(tool), _encode(args)
         except (TypeError, ValueError, RecursionError) as error:
@@ -271,15 +271,15 @@ class Episode:
         if len(arguments) > self._link.limits.frame_bytes:
             return _bad(f"the arguments take more than {self._link.limits.frame_bytes} bytes")
         refused = self._refusal(tool, args) if self._refusal is not None else None
-        return (name, arguments) if refused is None else refused
+        return _call_body(name, arguments, latency_s) if refused is None else refused
 
-    def _result(self, name: str, arguments: str, reply: dict[str, Any], started: int) -> CallResult:
+    def _result(self, body: str, reply: dict[str, Any], started: int) -> CallResult:
         duration_us = (time.perf_counter_ns() - started) // 1_000
         try:
             result = frames.call_result(reply, duration_us)
         except frames.BadFrame as error:
             raise self._link.lose("protocol", str(error)) from None
-        self._calls.append(_MadeCall(name, arguments, result.patch))
+        self._calls.append(_MadeCall(body, result.patch))
         return result
 
     def state(self) -> State:

@@ -6,11 +6,11 @@ import json
 import math
 from typing import Any, get_args
 
-from synthesis.contracts import CallError, CallResult, Limits, Patch, Verdict
+from synthesis.contracts import INJECTED, CallError, CallResult, Limits, Patch, Verdict
 from synthesis.json_weight import UNWEIGHED, is_shallow, weight
 from synthesis.runtime.child.codec import clean_text
 
-_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended"}
+_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended", *INJECTED}
 """Errors that a child may report; the others are the host's to say."""
 _TEXT_CAP = 4_000
 

@@ -12,6 +12,7 @@ from synthesis.rollout import (
     Plan,
     RolloutTask,
     SimulatedUser,
+    attempt_seed,
     documentation,
     run_attempts,
 )
@@ -59,8 +60,8 @@ async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: 
     if conversational:
         asked = kit.asker.chat(kit.site("user", "user", ordinal))
         user = SimulatedUser(asked, task.instruction, kit.settings.teacher_user)
-    setting = AttemptSetting(conversational=conversational)
-    plan = Plan(given, teacher, setting, user, ordinal)
+    setting = AttemptSetting(conversational=conversational, disturbance=kit.settings.disturbance)
+    plan = Plan(given, teacher, setting, user, ordinal, disturbance_seed=attempt_seed(kit.seed, kit.path, ordinal))
 
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:
         kit.check_stop()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from typing import Any
 
@@ -15,11 +16,12 @@ from synthesis.verifiers.rubric import question_hash
 from tests.fixtures import pages_seed, runs_seed
 from tests.fixtures.api import program
 from tests.rollouts_web.support import make_task
-from tests.runs.test_rollouts_open import arrived, exiting, looked, opened, told
+from tests.runs.test_rollouts_open import arrived, exiting, looked, opened, revision_of, told
+from training.config import Reinforcement, read_config
 from webapp.accounts.models import AuditEntry
 from webapp.jobs.models import Job
 from webapp.runs import control
-from webapp.runs.models import JudgeReply, RunRollout, TrainingEvent, TrainingJob, TrainingState
+from webapp.runs.models import JudgeReply, RolloutFile, RunRollout, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.rollouts import verification
 from webapp.scenarios.models import Task
 
@@ -256,3 +258,43 @@ def test_opening_one_that_differs_has_the_whole_file_executed_again(
     assert file.rollouts.exclude(quarantined="").count() == 2
     job.refresh_from_db()
     assert job.doubt
+
+
+def disturbed(task: Task, job: TrainingJob, ordinal: int) -> dict[str, Any]:
+    """The line of the attempt by the reference, disturbed as the job's settings and its row want it."""
+    config = read_config(job.config)
+    assert isinstance(config, Reinforcement)
+    revision = revision_of(task)
+    attempt = runs_seed.disturbed_attempt(revision, config.attempts.disturbance, config.seed, ordinal)
+    return runs_seed.line_of(revision, attempt, 0.0, 3)
+
+
+def test_calls_that_a_worker_says_were_disturbed_are_those_that_the_settings_disturb(
+    task: Task, job: TrainingJob, settings: Any
+) -> None:
+    """Honest attempts come out alike when they are executed again; who chooses the calls that fail is caught."""
+    settings.ROLLOUT_SAMPLE = 32
+    rates = {"failures": 0.3, "error_results": 0.3, "latency": 0.3, "latency_s": 60.0}
+    job.config = {**job.config, "attempts": {"disturbance": rates}}
+    job.save()
+    lines = [disturbed(task, job, ordinal) for ordinal in range(8)]
+    steps = [step for line in lines for step in line["attempt"]["steps"]]
+    assert {step["injected"].get("fault", "") for step in steps if "injected" in step} == {"", "unavailable", "error"}
+    assert {line["reward"] for line in lines} == {0.0, 1.0}, "some attempts lost the call that matters"
+    file = arrived(task, job, *lines)
+    assert looked(job) == {"files": 1, "executed": 8, "quarantined": 0, "unclear": 0, "reason": ""}
+    for index, line in enumerate(lines):
+        _, row = opened(file, index)
+        assert (row.replay, row.reward) == ("identical", line["reward"])
+        assert row.injected_count == sum("injected" in step for step in line["attempt"]["steps"])
+    RolloutFile.objects.all().delete()
+    lucky, unlucky = (next(line for line in lines if line["reward"] == reward) for reward in (1.0, 0.0))
+    plain = told(task, job, ordinal=unlucky["ordinal"], attempt={"ordinal": unlucky["ordinal"]})
+    swapped = copy.deepcopy(lucky) | {"ordinal": unlucky["ordinal"]}
+    file = arrived(task, job, plain, swapped, copy.deepcopy(lucky))
+    assert looked(job)["quarantined"] == 2
+    spared, chosen, honest = file.rollouts.order_by("index")
+    assert honest.quarantined == ""
+    for row in (spared, chosen):
+        assert "disturbed otherwise than the job's settings disturb it" in row.quarantined
+        assert "executing the calls again gives 0.0000" in row.quarantined

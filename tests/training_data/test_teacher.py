@@ -5,14 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from synthesis.contracts import Attempt, Message
+from synthesis.contracts import Attempt, Injection, Message
 from synthesis.errors import InfrastructureError, LLMError, SpendCapReached
 from synthesis.formats.records import ToolRecord
 from synthesis.pipeline import PIPELINE
-from synthesis.rollout import STOP
+from synthesis.rollout import STOP, attempt_seed
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit, StageSettings
 from synthesis.tasks.teacher import teach
+from synthesis.tasks.trajectory_filters import dropped_by, first_filters, run_of
 from tests.training_data.kits import RECORD, SCENARIO, TASK, Scripted, call, kit, say
 
 SOLVES: list[Message | Exception] = [
@@ -52,6 +53,20 @@ def test_who_speaks_with_teachers_is_a_setting(sandbox: Sandbox) -> None:
         settings = StageSettings(teacher_user=kind)
         made = taught(kit(sandbox, settings, teacher=Scripted(list(SOLVES)), user=user), conversational=True)
         assert made.user.startswith(f"{kind} (")
+
+
+def test_the_calls_of_teachers_are_disturbed_as_the_batch_says(sandbox: Sandbox) -> None:
+    settings = StageSettings(teacher_failures=1.0)
+    found = kit(sandbox, settings, teacher=Scripted(list(SOLVES)))
+    made = taught(found)
+    assert (made.outcome, made.disturbance_seed) == ("failed", attempt_seed(found.seed, found.path, 0))
+    calls = [step for step in made.steps if step.kind == "call"]
+    assert [step.injected for step in calls] == [Injection(fault="unavailable", carried_out=False)] * 2
+    assert run_of(made).refused == ("not_reached",) * 2
+    dropped = dropped_by(run_of(made), first_filters())
+    assert dropped is None, "an injected failure is no broken format and no infrastructure error"
+    with pytest.raises(ValueError, match="one of both at most"):
+        StageSettings(teacher_failures=0.6, teacher_error_results=0.6)
 
 
 def test_teachers_try_unsolved_tasks_if_that_is_asked_for() -> None:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from synthesis.contracts import Frozen, UserKind, VerifierKind
+from synthesis.contracts import Disturbance, Frozen, UserKind, VerifierKind
 from training.config.units import SettingName, Turns, Weight
 
 
@@ -98,6 +98,7 @@ class Attempts(Frozen):
         description="Ask the judge of every conversation whether its simulated user erred (AF A.1). `masking.meu` asks "
         "it anyway.",
     )
+    disturbance: Disturbance = Disturbance()
 
 
 class DynamicSampling(Frozen):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from synthesis.contracts import Attempt, SentReasoning, Think
 from synthesis.llm import AskedModel, connected
-from synthesis.rollout import ChatPolicy, Plan, run_attempts
+from synthesis.rollout import ChatPolicy, Plan, attempt_seed, run_attempts
 from synthesis.runtime import Sandbox
 from training.attempts import POLL_S, TaskAttempt, Try, attempt_setting, require_roles, simulated_user
 from training.config import Attempts, Decoding
@@ -19,13 +19,15 @@ from training.policy import Trace
 
 @dataclass(frozen=True)
 class AskedModels:
-    """Who acts, plays the user and judges, all behind addresses. `sent_reasoning`, `think`: how the policy reasons."""
+    """Who acts, plays the user and judges, all behind addresses. `sent_reasoning`, `think`: how the policy reasons;
+    `seed` is the job's."""
 
     policy: AskedModel
     user: AskedModel | None = None
     judge: AskedModel | None = None
     sent_reasoning: SentReasoning = "dropped"
     think: Think = "model"
+    seed: int = 0
 
 
 def attempt_all(
@@ -73,7 +75,8 @@ async def _attempt(
         def plan(place: int, one: Try) -> Plan:
             setting = attempt_setting(limits, one, limits.judges_user)
             user = simulated_user(limits, one.row, player, asked.user)
-            return Plan(one.row.rollout, policy, setting, user, ordinal=place, judge=judge)
+            seed = attempt_seed(asked.seed, one.row.id, one.ordinal)
+            return Plan(one.row.rollout, policy, setting, user, place, judge, disturbance_seed=seed)
 
         watch = asyncio.create_task(_watch(stopped, stop))
         plans = (plan(place, one) for place, one in itertools.takewhile(lambda each: begins(each[0]), enumerate(work)))

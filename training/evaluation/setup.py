@@ -54,7 +54,7 @@ def _attempting(
     policy = asked_model("policy", job.policy, key)
     if policy is not None:
         return of_endpoint(
-            default_sandbox(), AskedModels(policy, user, judge, cfg.sent_reasoning, cfg.think), cfg, stopped
+            default_sandbox(), AskedModels(policy, user, judge, cfg.sent_reasoning, cfg.think, cfg.seed), cfg, stopped
         )
     if cfg.think != "model":
         raise InputError("think: a checkpoint's own template decides; serve the model, and evaluate it at its endpoint")
@@ -82,5 +82,6 @@ def _attempting(
         bf16(optimiser),
         thinking=cfg.thinking,
         judges_user=cfg.attempts.judges_user,
+        seed=cfg.seed,
     )
     return of_model(table, model, cfg)

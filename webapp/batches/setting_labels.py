@@ -107,11 +107,19 @@ SCORING = (
     SettingLabel("least_reward", "Least reward", "of a trajectory that is kept", "ours"),
     SettingLabel("action_range", "Actions", "of a trajectory that is kept", "ours"),
 )
+DISTURBED = (
+    SettingLabel("teacher_latency", "Latency", "share of calls before which time passes in the environment", "ours"),
+    SettingLabel("teacher_latency_s", "Seconds of latency", "by which it then does", "ours"),
+    SettingLabel("teacher_failures", "Failures", "share of calls refused before they reach the environment", "ours"),
+    SettingLabel("teacher_error_results", "Error results", "share of calls whose result is lost", "ours"),
+    SettingLabel("teacher_carried_out", "Carried out", "share of lost results whose call was carried out", "ours"),
+)
 GROUPS = (
     ("Themes", FINDING),
     ("Environments", BUILDING),
     ("Assessment", ASSESSING),
     ("Tasks and trajectories", SCORING),
+    ("Disturbed calls of teachers", DISTURBED),
 )
 RUNNING = (
     ("seed", "Seed", "the same seed, settings and replies give the same content"),

@@ -85,6 +85,8 @@ class Trajectory(models.Model):
     step_count = models.PositiveIntegerField(default=0)
     call_count = models.PositiveIntegerField(default=0)
     error_count = models.PositiveIntegerField(default=0)
+    injected_count = models.PositiveIntegerField(default=0, db_default=0)
+    """Calls that the attempt's disturbance struck. Their errors are injected, so `error_count` leaves them out."""
     tokens = models.PositiveBigIntegerField(null=True, blank=True)
     """Tokens of the agent's requests, read and written; null if it asked no model or the endpoint counted nothing."""
     duration_us = models.BigIntegerField(default=0)
@@ -108,6 +110,7 @@ class Trajectory(models.Model):
             models.Index(fields=["replay", "-id"], name="trajectory_replay"),
             models.Index(fields=["source", "-id"], name="trajectory_source"),
             models.Index(F("id").desc(), condition=~Q(rejected=""), name="trajectory_rejected"),
+            models.Index(F("id").desc(), condition=Q(injected_count__gt=0), name="trajectory_injected"),
             models.Index(fields=["policy", "user_fault"], condition=~Q(user_fault=""), name="trajectory_user_fault"),
             models.Index(OpClass("policy", "varchar_pattern_ops"), F("id").desc(), name="trajectory_policy"),
             models.Index(F("reward").asc(), F("id").asc(), name="trajectory_lowest"),
@@ -204,6 +207,8 @@ class Step(models.Model):
     patch = OrderedJSONField(default=list)
     change_count = models.PositiveIntegerField(default=0)
     duration_us = models.PositiveBigIntegerField(default=0)
+    injected = OrderedJSONField(null=True, blank=True)
+    """What the attempt's disturbance did to the call, a `synthesis.contracts.Injection`; null if it left it alone."""
     snapshot = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     details = OrderedJSONField(null=True, blank=True)
     """What a record without an environment says of the step besides: time, model, metrics, what was left out."""

@@ -23,6 +23,7 @@ from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramE
 from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.llm import ChatModel
+from synthesis.rollout import replace_result
 from synthesis.runtime import Episode, Sandbox
 from synthesis.verifiers.checks import mark_of
 from synthesis.verifiers.rewards import reward_end
@@ -129,7 +130,7 @@ def _execute(
         calls = [
             spell_call(played.step.tool, played.arguments, played.result)
             for played in done.played
-            if played.result is not None and not played.step.problem
+            if played.result is not None and not played.step.problem and not _is_refused(played.step)
         ]
         is_data = bool(setting.answer_form)
         evidence = gather_evidence(calls, start, final, record.answer, is_data=is_data)
@@ -176,11 +177,20 @@ def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedS
     if not step.executed:
         return ExecutedStep(step, step.arguments, CallResult(ok=True, result=step.recorded or ACCEPTED, executed=False))
     arguments = aligner.arguments(step.arguments) if aligner else step.arguments
-    result = episode.call(step.tool, arguments)
+    if _is_refused(step):
+        result = replace_result(step.injected)
+    else:
+        latency_s = step.injected.latency_s if step.injected else 0.0
+        result = replace_result(step.injected, episode.call(step.tool, arguments, latency_s))
     matches = None if step.recorded is None else same_observation(step.recorded, result)
     if aligner:
         aligner.observe(step.recorded, result)
     return ExecutedStep(step, arguments, result, matches, list(result.patch))
+
+
+def _is_refused(step: RunStep) -> bool:
+    """Whether a disturbance kept the call from reaching the environment."""
+    return step.injected is not None and not step.injected.carried_out
 
 
 def verdict(record: RunRecord, done: Replay) -> ReplayState:

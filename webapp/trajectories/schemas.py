@@ -57,6 +57,9 @@ class TrajectorySelectionQuery(Schema):
     user_fault: Annotated[
         Literal["", "fault", "none", "unknown"], Field(description="What a judge found about the simulated user.")
     ] = ""
+    disturbed: Annotated[
+        Literal["", "yes", "no"], Field(description="Whether a disturbance struck one of its calls.")
+    ] = ""
     made_by: Annotated[ShortText, Field(description="The whole name of the policy.")] = ""
     since: Annotated[date | None, Field(description="Made on this day or later, in UTC.")] = None
     judged: Annotated[bool, Field(description="Only attempts that count in a pass rate.")] = False
@@ -79,6 +82,7 @@ class TrajectorySelectionQuery(Schema):
             leave_out=self.leave_out,
             failure=self.failure,
             user_fault=self.user_fault,
+            disturbed=self.disturbed,
             made_by=self.made_by,
             since=self.since.isoformat() if self.since is not None else "",
             judged=self.judged,
@@ -125,6 +129,9 @@ class TrajectoryLine(Schema):
     first_divergence: int | None
     step_count: int
     error_count: int
+    injected_count: Annotated[
+        int, Field(description="Calls that its disturbance struck; `error_count` leaves them out.")
+    ]
     reason: Annotated[str, Field(description="Why it failed, in one sentence; empty where it did not.")]
     created_at: datetime
 
@@ -190,6 +197,13 @@ class StepOut(Schema):
     patch: Json
     change_count: int
     duration_us: int
+    injected: Annotated[
+        Json,
+        Field(
+            description="How the call was disturbed: `fault` (`unavailable`, `error` or none), whether it was "
+            "`carried_out`, and `latency_s`; null if it was left alone."
+        ),
+    ]
     details: Json
 
 

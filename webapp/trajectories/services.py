@@ -151,7 +151,8 @@ def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str,
 
 
 def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
-    StepCounts.of((played.step.kind, played.result) for played in _whole(record, done)).put(row)
+    whole = _whole(record, done)
+    StepCounts.of((played.step.kind, played.result, played.step.injected) for played in whole).put(row)
     row.policy = clean(record.policy)[:200]
     row.conversational = record.conversational
     row.validation = record.validation

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from synthesis.contracts import Reward, Verdict
+from synthesis.contracts import UNREACHED, Injection, Reward, Verdict
 from synthesis.formats.records import RunRecord, RunStep
 from webapp.scenarios.models import TaskRevision
 from webapp.trajectories.models import Score, StepKind, Trajectory
@@ -36,10 +37,12 @@ def stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRu
 
 def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
     """One attempt with its calls, in two queries."""
-    calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind="malformed")
+    calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind__in=UNREACHED)
     steps = tuple(
-        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {})
-        for turn, tool, arguments in calls.order_by("index").values_list("turn", "tool", "arguments")
+        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {}, injected=read_injection(injected))
+        for turn, tool, arguments, injected in calls.order_by("index").values_list(
+            "turn", "tool", "arguments", "injected"
+        )
     )
     score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
     record = RunRecord(
@@ -56,6 +59,11 @@ def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
         kept=read_score(score, revision) if score is not None else None,
         told=row.revision_id == revision.pk,
     )
+
+
+def read_injection(stored: Any) -> Injection | None:
+    """Return what is stored of how a call was disturbed; None if it was not."""
+    return Injection.model_validate(stored) if stored is not None else None
 
 
 def read_score(score: Score, revision: TaskRevision) -> Reward:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from django.db.models import Count, F, Q
 
-from synthesis.contracts import UNCOUNTED, CallResult
+from synthesis.contracts import UNCOUNTED, CallResult, Injection, is_injected
 from webapp.environments.totals import count, lock_environment
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
@@ -28,33 +28,37 @@ def is_scored(outcome: str, reward: float | None) -> bool:
 
 @dataclass
 class StepCounts:
-    """What a trajectory's row says of its steps. A submitted answer is a step, and no call."""
+    """What a trajectory's row says of its steps. A submitted answer is a step, and no call; an error that a disturbance
+    injected is none of the attempt's."""
 
     steps: int = 0
     calls: int = 0
     errors: int = 0
+    injected: int = 0
     duration_us: int = 0
 
     @classmethod
-    def of(cls, steps: Iterable[tuple[str, CallResult | None]]) -> StepCounts:
-        """Of each step its kind, and its result where it was executed."""
+    def of(cls, steps: Iterable[tuple[str, CallResult | None, Injection | None]]) -> StepCounts:
+        """Of each step its kind, its result where it was executed, and what was injected."""
         counts = cls()
-        for kind, result in steps:
-            counts.add(kind, result)
+        for kind, result, injected in steps:
+            counts.add(kind, result, injected)
         return counts
 
-    def add(self, kind: str, result: CallResult | None) -> None:
+    def add(self, kind: str, result: CallResult | None, injected: Injection | None = None) -> None:
         self.steps += 1
+        self.injected += injected is not None
         self.calls += kind == "call" and (result is None or result.executed)
         if result is not None:
-            self.errors += not result.ok
+            self.errors += not result.ok and not is_injected(result)
             self.duration_us += result.duration_us
 
     def put(self, row: Trajectory) -> list[str]:
         """Say it in a row, not saved yet; returns the fields."""
         row.step_count, row.call_count = self.steps, self.calls
         row.error_count, row.duration_us = self.errors, self.duration_us
-        return ["step_count", "call_count", "error_count", "duration_us"]
+        row.injected_count = self.injected
+        return ["step_count", "call_count", "error_count", "injected_count", "duration_us"]
 
 
 @contextmanager

@@ -28,6 +28,7 @@ from webapp.trajectories.totals import SCORED
 
 OUTCOMES = ("solved", "failed", "agent_error", "program_error", "infra_error", "truncated", "cancelled", "none")
 REJECTED = ("yes", "no", "solver")
+DISTURBED = ("yes", "no")
 TRAJECTORIES = RowList(
     "trajectories",
     "Trajectories",
@@ -80,6 +81,7 @@ COLUMNS = (
     "first_divergence",
     "step_count",
     "error_count",
+    "injected_count",
     "parent_id",
     "forked_at",
     "created_at",
@@ -118,6 +120,8 @@ class Filters:
     """A kind of `FAILURES`; "none": it failed, and nothing says why."""
     user_fault: str = ""
     """What a judge found about the simulated user."""
+    disturbed: str = ""
+    """Whether a disturbance struck one of their calls: yes or no."""
     made_by: str = ""
     """The policy's whole name."""
     since: str = ""
@@ -131,8 +135,9 @@ class Filters:
     def any(self) -> bool:
         chosen = (self.outcome, self.replay, self.environment, self.task, self.parent, self.policy, self.source)
         linked = (self.rejected, self.failure, self.user_fault, self.ids, self.day, self.leave_out, self.q)
+        found = (self.disturbed,)
         pictured = tuple(getattr(self, name) for name in PICTURED)
-        return any(chosen + linked + pictured) or self.low is not None or self.high is not None
+        return any(chosen + linked + found + pictured) or self.low is not None or self.high is not None
 
     @property
     def words(self) -> WordQuery:
@@ -169,6 +174,7 @@ def read_filters(query: QueryDict) -> Filters:
         leave_out=params.text("leave_out", 32),
         failure=params.choice("failure", (*FAILURES, "none")),
         user_fault=params.choice("user_fault", dict(USER_FINDINGS)),
+        disturbed=params.choice("disturbed", DISTURBED),
         made_by=params.text("made_by"),
         since=first.isoformat() if (first := params.day("since")) is not None else "",
         judged=params.flag("judged"),
@@ -185,6 +191,7 @@ def form_of(filters: Filters) -> filter_bar.FilterForm:
         "outcome": filter_bar.select("Outcome", outcomes),
         "failure": filter_bar.select("Failed because", [*FAILURES.items(), ("none", "nothing says why")]),
         "user_fault": filter_bar.select("Simulated user", USER_FINDINGS),
+        "disturbed": filter_bar.select("Calls", [("yes", "disturbed"), ("no", "not disturbed")]),
         "replay": filter_bar.select("Replay", ReplayState.values),
         "policy": filter_bar.search("Policy begins with"),
         "rewards": filter_bar.span("Reward", "low", "high", ("0", "1"), max=1, step="any"),
@@ -289,6 +296,8 @@ def _rows_without_words(filters: Filters) -> QuerySet[Trajectory]:
         rows = rows.filter(failure=filters.failure)
     if filters.user_fault:
         rows = rows.filter(user_fault=filters.user_fault)
+    if filters.disturbed:
+        rows = rows.filter(injected_count__gt=0) if filters.disturbed == "yes" else rows.filter(injected_count=0)
     if filters.made_by:
         rows = rows.filter(policy=filters.made_by)
     if filters.since:
@@ -324,7 +333,7 @@ def export_line(trajectory: Trajectory) -> str:
 
 def own_record(trajectory: Trajectory) -> dict[str, Any]:
     steps = trajectory.steps.order_by("index").values(
-        "index", "turn", "kind", "content", "reasoning", "tool", "arguments", "ok", "result", "patch"
+        "index", "turn", "kind", "content", "reasoning", "tool", "arguments", "ok", "result", "patch", "injected"
     )
     return {
         "trajectory": trajectory.pk,

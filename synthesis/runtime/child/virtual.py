@@ -1,9 +1,10 @@
 """A virtual clock and seeded randomness, so that the same calls give the same bytes.
 
-The clock starts at the episode's `now`. Every reading of it adds one microsecond, every tool call adds one second,
-and sleeping adds the time slept without waiting, as does a wait with a time limit: there is no other thread to end it.
-Local time is UTC. Everything that draws randomness in the standard library draws from one generator seeded at
-`reset`. What numbers objects (`id`, and `hash` where it is made from it) counts them in the order they are asked for.
+The clock starts at the episode's `now`. Every reading of it adds one microsecond, every tool call adds one second and
+the latency that the host gives it, and sleeping adds the time slept without waiting, as does a wait with a time limit:
+there is no other thread to end it. Local time is UTC. Everything that draws randomness in the standard library draws
+from one generator seeded at `reset`. What numbers objects (`id`, and `hash` where it is made from it) counts them in
+the order they are asked for.
 
 The real clock is not hidden here but taken away (`vdso`, `syscalls`); this is what innocent programs get instead.
 
@@ -113,9 +114,9 @@ def _begin(number: int, moment: str) -> None:
     uuid._last_timestamp = None  # type: ignore[attr-defined]
 
 
-def next_call() -> None:
-    """Between two tool calls a second passes."""
-    CLOCK.now_ns += CALL_NS
+def next_call(latency_s: float = 0.0) -> None:
+    """Between two tool calls a second passes, and so much more before one that is slow."""
+    CLOCK.now_ns += CALL_NS + int(latency_s * 10**9)
 
 
 def install() -> None:

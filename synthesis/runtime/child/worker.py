@@ -206,7 +206,7 @@ class Worker:
                 return _observation("bad_arguments", "", problem[:MESSAGE_CHARS])
         if name not in self.methods:
             return _observation("unknown_tool", "", f"the program has no method {name!r:.200}")
-        virtual.next_call()
+        virtual.next_call(request.get("latency_s", 0.0))
         self.calls += 1
         method = self.methods[name]
         if type(method) is types.FunctionType:

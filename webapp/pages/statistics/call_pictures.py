@@ -10,6 +10,7 @@ from django.contrib.postgres.aggregates import ArrayAgg
 from django.db.models import Count, Q
 from django.urls import reverse
 
+from synthesis.contracts import INJECTED
 from webapp.environments.models import Environment
 from webapp.pages.statistics.attempt_pictures import Bar, make_bars
 from webapp.pages.statistics.attempt_scope import AttemptScope
@@ -26,6 +27,10 @@ NEWEST = 1_000
 SHOWN = 30
 FEWEST_ATTEMPTS = 3
 """A check that never failed in fewer attempts says nothing yet."""
+
+
+FAILED = Q(ok=False) & ~Q(error_kind__in=INJECTED)
+"""Calls that failed by themselves; an injected error is no tool's fault."""
 
 
 def list_picked(pks: list[int]) -> str:
@@ -86,9 +91,9 @@ def count_tool_use(scope: AttemptScope) -> ToolUses | None:
         .values_list("trajectory__environment", "tool")
         .annotate(
             calls=Count("pk"),
-            errors=Count("pk", filter=Q(ok=False)),
+            errors=Count("pk", filter=FAILED),
             attempts=Count("trajectory", distinct=True),
-            failed=ArrayAgg("trajectory", filter=Q(ok=False), distinct=True, default=None),
+            failed=ArrayAgg("trajectory", filter=FAILED, distinct=True, default=None),
         )
     )
     found = list(rows)

@@ -27,7 +27,7 @@ STATE_CHARS = 16_000
 SCRIPT_CHARS = 20_000
 PART_CHARS = 2_000
 CASE_CHARS = 600
-STEP_COLUMNS = ("index", "kind", "tool", "arguments", "result", "recorded", "content")
+STEP_COLUMNS = ("index", "kind", "tool", "arguments", "result", "recorded", "content", "injected")
 MOST_CHECKS, MOST_STEPS, MOST_CASES, MOST_ATTEMPTS = 60, 60, 30, 8
 
 
@@ -127,6 +127,7 @@ def _trajectory(row: Trajectory) -> str:
 def _step(step: Mapping[str, Any]) -> str:
     if step["tool"]:
         call = f"Step {step['index']}: {step['tool']}({shown(step['arguments'], 800)})"
+        call += " (disturbed on purpose: no fault of agent or tool)" if step["injected"] else ""
         return f"{call}\n-> {shown(step['recorded'] if step['kind'] == StepKind.CALL else step['result'], 800)}"
     return f"Step {step['index']} ({step['kind']}): {step['content'][:PART_CHARS]}"
 

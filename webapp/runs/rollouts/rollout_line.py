@@ -9,7 +9,7 @@ from typing import IO, Annotated, Any, cast
 
 from pydantic import Field, ValidationError
 
-from synthesis.contracts import SOLVED_AT, Attempt, Frozen
+from synthesis.contracts import SOLVED_AT, Attempt, Frozen, is_injected
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json
@@ -59,7 +59,8 @@ class RolloutSummary(Frozen):
     """What lists and means need of a line: columns of its row, cleaned and cut, and whether its task was solved.
 
     `due_reward` and `due_masked` are what the job's rule makes of the attempt. `drawn` is the sum of the tokens that
-    policies drew, None if the line does not say; `calls` counts results of calls, `failed_calls` those that failed.
+    policies drew, None if the line does not say; `calls` counts results of calls, `failed_calls` those that failed
+    by themselves, not by an injected error.
     """
 
     row: str
@@ -161,5 +162,5 @@ def summary(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
         due_masked=due.masked,
         drawn=sum(tokens for _, tokens in line.drawn) if line.drawn else None,
         calls=len(results),
-        failed_calls=sum(not result.ok for result in results),
+        failed_calls=sum(not result.ok and not is_injected(result) for result in results),
     )

@@ -7,13 +7,25 @@ from typing import Any
 
 from django.db import transaction
 
-from synthesis.contracts import SOLVED_AT, UNCOUNTED, Attempt, CallResult, Reward, State, TrajectoryStep, same_reward
+from synthesis.contracts import (
+    SOLVED_AT,
+    UNCOUNTED,
+    Attempt,
+    CallResult,
+    Disturbance,
+    Reward,
+    State,
+    TrajectoryStep,
+    same_reward,
+)
 from synthesis.errors import InfrastructureError, InputError, ProgramError, SandboxUnavailable, StateError
 from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.submissions import find_submitted_answer
 from synthesis.formats.values import clean
+from synthesis.rollout import attempt_seed, with_due_injections
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
+from training.config import EvaluationJob, Reinforcement, read_config
 from webapp.accounts.services import audit
 from webapp.runs.models import RunRollout
 from webapp.runs.rollouts import rollout_file
@@ -106,6 +118,7 @@ def execute(
         attempt = attempt.model_copy(update={"answer": find_submitted_answer(attempt.steps, form)})
     judge = RecordedJudge(rollout.file.job)
     setting = replace(setting_of(revision), judge=judge)
+    attempt = _with_due_disturbance(attempt, setting, told, rollout)
     kept = executed_places(attempt)
     done = execute_again(sandbox, setting, attempt)
     out_of_time = attempt.outcome == "program_error" and attempt.ended_by == "time"
@@ -121,12 +134,37 @@ def execute(
     compared = frozenset(place for place in results if attempt.steps[place].result is not None)
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
+    words += _undue_injection(told.attempt, attempt)
     if judge.missing and not lost:
         words.append(NOT_ASKED)
     happened = _as_executed(attempt, results, done, lost)
     start = _start(sandbox, setting, attempt)
     note = FASTER if out_of_time and not done.failure else ""
     return ReplayedAttempt(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing, note)
+
+
+def _with_due_disturbance(
+    attempt: Attempt, setting: Execution, told: rollout_file.RolloutFileLine, rollout: RunRollout
+) -> Attempt:
+    """Return the attempt disturbed as the job's settings want it, whatever was told of that: who tells an attempt could
+    choose the calls that fail."""
+    config = read_config(rollout.file.job.config)
+    due, seed = Disturbance(), ""
+    if isinstance(config, Reinforcement | EvaluationJob):
+        due, seed = config.attempts.disturbance, attempt_seed(config.seed, told.row, told.ordinal)
+    tools = {tool.name for tool in setting.program.tools}
+    steps = with_due_injections(attempt.steps, due, seed, tools)
+    changes = {"disturbance": due, "disturbance_seed": seed if due.is_on else "", "steps": tuple(steps)}
+    return attempt.model_copy(update=changes)
+
+
+def _undue_injection(told: Attempt, due: Attempt) -> list[str]:
+    """Where the worker told of a disturbance that the job's settings do not make, in a sentence."""
+    pairs = enumerate(zip(told.steps, due.steps, strict=True))
+    place = next((place for place, (one, other) in pairs if one.injected != other.injected), None)
+    if place is None:
+        return []
+    return [f"The call of step {place} is told to have been disturbed otherwise than the job's settings disturb it."]
 
 
 def _start(sandbox: Sandbox, setting: Execution, attempt: Attempt) -> State | None:

@@ -32,6 +32,7 @@ class Export:
         self.digest = hashlib.sha256()
         self.name = DATA
         self.seen = self.kept = self.records = self.bytes = 0
+        self.disturbed = self.injected = 0
 
     def pieces(self) -> Iterator[bytes]:
         """Whole lines. `check` is told how many trajectories were seen, and may raise to stop."""
@@ -57,6 +58,7 @@ class Export:
             "filters": [count.model_dump() for count in self.sieve.tally.counts()],
             **({"without_environment": self.sieve.foreign} if self.sieve.foreign else {}),
             **({"solver_runs": self.sieve.solvers} if self.sieve.solvers else {}),
+            **({"disturbed": {"trajectories": self.disturbed, "calls": self.injected}} if self.disturbed else {}),
             "left_out_for_their_conversation": dict(self.sieve.reasons.most_common(REASONS)),
             "judged": "No judge is asked here; trajectories of batches passed one when they were made.",
             "policies": dict(sorted(self.policies.items())),
@@ -82,6 +84,8 @@ class Export:
         self.kept += 1
         self.records += len(lines)
         self.policies[row.policy] += 1
+        self.disturbed += bool(row.injected_count)
+        self.injected += row.injected_count
         revision = row.revision_id or 0
         about = self.sieve.origins.of(revision).about
         about = self.tasks.setdefault(revision, {**about, "trajectories": []})

@@ -28,6 +28,7 @@ COLUMNS = (
     "conversational",
     "reward",
     "provenance",
+    "injected_count",
     "policy",
     "revision_id",
     "rejected",

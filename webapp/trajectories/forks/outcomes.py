@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from synthesis.contracts import SOLVED_AT, Reference, ReferenceCall
+from synthesis.contracts import SOLVED_AT, UNREACHED, Reference, ReferenceCall
 from synthesis.formats.records import RunRecord, RunStep
 from synthesis.runtime import default_sandbox
 from webapp.accounts.row_log import acting
@@ -24,7 +24,7 @@ from webapp.trajectories.services import SETTLED, setting_of
 SOURCE = "fork"
 TRUSTED = (ReplayState.MADE_HERE, *(state for state in SETTLED if state != ReplayState.DIVERGED))
 """Attempts whose reward an execution here gave."""
-REFUSED = ("malformed", "bad_arguments", "unknown_tool")
+REFUSED = (*UNREACHED, "bad_arguments", "unknown_tool")
 """Calls that never reached the program: a reference does without them."""
 
 

@@ -14,7 +14,7 @@ from synthesis import llm
 from synthesis.contracts import Attempt, CallError, CallResult, Program, ReferenceCall, State, TrajectoryStep
 from synthesis.errors import InfrastructureError, InputError, ProgramEnded
 from synthesis.formats.values import clean
-from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, run_attempts
+from synthesis.rollout import ByHandPolicy, ForkStart, Plan, RolloutTask, replace_result, run_attempts
 from synthesis.runtime import Episode, default_sandbox
 from webapp.accounts.services import audit
 from webapp.endpoints.connections import connect
@@ -34,6 +34,7 @@ from webapp.trajectories.rollouts.finished_attempt import record_whole
 from webapp.trajectories.rollouts.plans import site_judge, task_of
 from webapp.trajectories.rollouts.services import obstacle
 from webapp.trajectories.services import setting_of
+from webapp.trajectories.stored_runs import read_injection
 
 SOURCE = "fork"
 MOST_CALLS = playgrounds.MOST_CALLS
@@ -72,6 +73,12 @@ def begin(user: Any, parent: Trajectory, step: int) -> Playground:
     the sandbox raises.
     """
     point = require_hand(parent, step)
+    late = next((row.index for row in point.rows if row.injected and row.injected["latency_s"]), None)
+    if late is not None:
+        raise InputError(
+            f"Latency was injected at step {late}, and a playground has no such clock. Fork before that step, or let a "
+            "policy go on instead."
+        )
     start = point.start()
     setting = setting_of(parent.attempted)
     episode = default_sandbox().reset(
@@ -108,7 +115,8 @@ def _made_again(episode: Episode, program: Program, point: ForkPoint, start: For
                 result = episode.call(row.tool, arguments)
             except ProgramEnded as error:
                 result = CallResult(ok=False, error=CallError(kind="ended", message=str(error)))
-        start.require(row.index, TrajectoryStep(kind="call", tool=row.tool, arguments=arguments, result=result))
+        seen = replace_result(read_injection(row.injected), result)
+        start.require(row.index, TrajectoryStep(kind="call", tool=row.tool, arguments=arguments, result=seen))
         digest = episode.state_hash() if result.patch else digest
         made.append(playgrounds.MadeCall(row.tool, arguments, result, digest))
     if len(made) >= MOST_CALLS:

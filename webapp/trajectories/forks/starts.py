@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
-from synthesis.contracts import Message, PromptStyle, ToolCall, Validation
+from synthesis.contracts import UNREACHED, Message, PromptStyle, ToolCall, Validation
 from synthesis.errors import EnvariumError, FormatError, InputError
 from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.transcript import UNPARSED
@@ -18,6 +18,7 @@ from synthesis.rollout.user import split_stop
 from synthesis.runtime.encoding import state_hash
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.states import state_at
+from webapp.trajectories.stored_runs import read_injection
 
 CALLS = (StepKind.QUERY, StepKind.CHANGE)
 CUT = "the rest is not kept)"
@@ -66,7 +67,7 @@ def is_call(row: Step) -> bool:
 
 def is_executed(row: Step) -> bool:
     """Whether the step is a call that reached the environment."""
-    return row.kind in CALLS and row.error_kind != "malformed"
+    return row.kind in CALLS and row.error_kind not in UNREACHED
 
 
 def stored(row: Step) -> StoredStep:
@@ -80,6 +81,7 @@ def stored(row: Step) -> StoredStep:
         error=row.error_kind,
         result=UNKNOWN if cut or not row.ok else row.result,
         patch=None if row.change_count and not row.patch else row.patch,
+        injected=read_injection(row.injected),
     )
 
 

@@ -21,6 +21,7 @@ from webapp.trajectories.matrix import matrix_job
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
 from webapp.trajectories.replay.criterion_rows import list_criteria
+from webapp.trajectories.stored_runs import read_injection
 
 FOLD_FROM = 12
 WIDENING_CHARS = 1_500
@@ -123,6 +124,7 @@ def step(request: HttpRequest, trajectory: Trajectory, index: int) -> dict[str, 
     if context["is_call"]:
         context["call"] = value_text.call(row.tool, row.arguments, full)
         context["result"] = result(row, full)
+        context["injection"] = describe_injection(row)
         if row.matches is False and row.ok is not None:
             context["departures"] = value_text.departures(row.recorded, row.result)
     return context | answer(trajectory, row) | state(request, trajectory, row, full)
@@ -195,6 +197,28 @@ def result(row: Step, full: bool) -> dict[str, Any]:
         "type": str(error.get("type") or ""),
         "text": value_text.cut(message, full),
     }
+
+
+def describe_injection(row: Step) -> dict[str, str] | None:
+    """What the disturbance of the attempt did to a call: a badge and what it means; None if it left it alone."""
+    injected = read_injection(row.injected)
+    if injected is None:
+        return None
+    badges, words = [], []
+    if injected.fault == "unavailable":
+        badges.append("service unavailable")
+        words.append("The call was refused before it reached the environment, so it changed nothing.")
+    elif injected.fault and injected.carried_out:
+        badges.append("result lost")
+        words.append("The call was carried out: its changes are real. The agent read this error instead of its result.")
+    elif injected.fault:
+        badges.append("server error")
+        words.append("The call was not carried out, so it changed nothing. The agent could not tell from the error.")
+    if injected.latency_s:
+        badges.append(f"latency of {injected.latency_s:g} s")
+        words.append(f"The environment's clock went ahead by {injected.latency_s:g} seconds before the call.")
+    words.append("This attempt's setting disturbs a share of its calls; neither the agent nor the tool is at fault.")
+    return {"badge": f"Injected: {', '.join(badges)}", "words": " ".join(words)}
 
 
 def state(request: HttpRequest, trajectory: Trajectory, row: Step, full: bool) -> dict[str, Any]:

@@ -8,12 +8,13 @@ from typing import Any
 from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
+from synthesis.contracts import INJECTED
 from webapp.templatetags.show import visible
 from webapp.trajectories.models import Step, StepKind, Trajectory
 from webapp.trajectories.replay.queries import ICONS
 
 RAIL_WINDOW = 3_000
-ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "diverged")
+ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "injected", "diverged")
 ONLY_FOREIGN = ("all", "system", "user", "message", "call")
 """Of a trajectory without an environment."""
 CHOICES = tuple(dict.fromkeys((*ONLY, *ONLY_FOREIGN)))
@@ -40,20 +41,28 @@ class RailRow:
     ran: bool = True
     cut: bool = False
     """The turn was broken off: see `Step.cut`."""
+    injected: bool = False
+    """A disturbance struck the call: see `Step.injected`."""
+    is_lost: bool = False
+    """The agent read an injected error in place of a result."""
 
     @property
     def marks(self) -> str:
         """Letters that the script filters and jumps by."""
-        flags = (("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged))
+        flags = (
+            ("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged),
+            ("i", self.injected),
+        )  # fmt: skip
         return "".join(letter for letter, on in flags if on)
 
 
 def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
-    kind, ok, matches, changed = row
+    kind, error, matches, changed, injected = row
     return {
         "flips": flipped,
         "changes": changed,
-        "errors": ok is False,
+        "errors": bool(error),
+        "injected": injected,
         "diverged": matches is False,
     }.get(only, only in ("all", kind))
 
@@ -69,11 +78,13 @@ def rail(
         last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
         rows = rows.filter(index__gte=first, index__lt=last)
     rail_rows = []
-    for index, kind, name, ok, error, matches, changed, cut in rows.order_by("index").values_list(
-        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count", "cut"
+    for index, kind, name, ok, error_kind, matches, changed, cut, injection in rows.order_by("index").values_list(
+        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count", "cut", "injected"
     ):
         up, down = flips.get(index, (0, 0))
-        shown = wants(only, (kind, ok, matches, bool(changed)), index in flips) and tool in ("", name)
+        error = (error_kind or "error") if ok is False and error_kind not in INJECTED else ""
+        told = (kind, error, matches, bool(changed), injection is not None)
+        shown = wants(only, told, index in flips) and tool in ("", name)
         rail_rows.append(
             RailRow(
                 index=index,
@@ -83,11 +94,13 @@ def rail(
                 up=up,
                 down=down,
                 changes=changed,
-                error=(error or "error") if ok is False else "",
+                error=error,
                 diverged=matches is False,
                 hidden=not shown,
                 ran=ok is not None,
                 cut=bool(cut),
+                injected=injection is not None,
+                is_lost=error_kind in INJECTED,
             )
         )
     return rail_rows, first, last
@@ -104,11 +117,13 @@ def outcome(row: RailRow) -> str:
         markup += '<span class="warn">cut</span> '
     if row.error:
         markup += '<span class="bad">error</span> '
+    if row.injected:
+        markup += '<span class="warn">injected</span> '
     if row.up:
         markup += f'<span class="good">▲{row.up}</span> '
     if row.down:
         markup += f'<span class="bad">▼{row.down}</span>'
-    if row.up or row.down or row.error:
+    if row.up or row.down or row.error or (row.is_lost and not row.changes):
         return markup
     if row.changes:
         return f'{markup}<span class="muted">{row.changes} change{"" if row.changes == 1 else "s"}</span>'

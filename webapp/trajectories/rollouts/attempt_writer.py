@@ -13,7 +13,7 @@ from django.db import DataError, transaction
 from django.db.models import Q
 from django.utils import timezone
 
-from synthesis.contracts import Attempt, CallError, CallResult, State, Timing, TrajectoryStep, UserVerdict
+from synthesis.contracts import UNREACHED, Attempt, CallError, CallResult, State, Timing, TrajectoryStep, UserVerdict
 from synthesis.errors import StateError
 from synthesis.formats.envscaler_export import run_to_envscaler
 from synthesis.formats.records import RunRecord, RunStep
@@ -118,7 +118,7 @@ class Recorder:
             made.save()
             running.state = state
             running.words.add_step(made)
-            counts.add(step.kind, step.result)
+            counts.add(step.kind, step.result, step.injected)
             running.row.save(update_fields=counts.put(running.row))
 
     def finish(self, attempt: Attempt) -> Trajectory:
@@ -265,7 +265,7 @@ def record_of(task: Task, attempt: Attempt) -> dict[str, Any]:
 
 def _refused(step: TrajectoryStep) -> bool:
     error = step.result.error if step.result else None
-    return error is not None and error.kind in ("malformed", "bad_arguments")
+    return error is not None and error.kind in (*UNREACHED, "bad_arguments")
 
 
 def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
@@ -279,6 +279,7 @@ def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
         arguments=step.arguments,
         recorded=observation,
         executed=step.result is None or step.result.executed,
+        injected=step.injected,
     )
 
 
@@ -316,5 +317,8 @@ def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
         row.user_s, row.verification_s = attempt.timing.user_s, attempt.timing.verification_s
     row.tokens = attempt.usage.prompt_tokens + attempt.usage.completion_tokens or None
     row.provenance = provenance
+    if attempt.disturbance.is_on:
+        told = attempt.disturbance.model_dump(mode="json") | {"seed": clean(attempt.disturbance_seed)[:400]}
+        row.provenance = provenance = provenance | {"disturbance": told}
     if attempt.user_verdict is not None:
         row.provenance = provenance | {"user_verdict": tell_verdict(attempt.user_verdict)}

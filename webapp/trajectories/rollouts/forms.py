@@ -7,6 +7,7 @@ from typing import Any
 from django import forms
 from django.conf import settings
 
+from synthesis.contracts import MOST_LATENCY_S, Disturbance
 from webapp.endpoints.queries import ModelChoice, choices, default_of
 from webapp.forms.rows import options
 from webapp.query_params import LARGEST_ID
@@ -28,6 +29,7 @@ USERS = [
     ("optimised", "optimised: reveals little, gives in to nothing"),
     ("base", "base: has the intent and a stop word"),
 ]
+DISTURBANCES = tuple(Disturbance.model_fields)
 WITH_REFERENCE = ("reference", "noisy")
 PLAYED = (("reference", "Reference"), ("noisy", "Noisy reference"), ("random", "Random valid calls"))
 
@@ -42,6 +44,10 @@ class PolicySelect(forms.Select):
         if value in self.off:
             option["attrs"]["disabled"] = True
         return option
+
+
+def _rate(label: str) -> forms.FloatField:
+    return forms.FloatField(label=label, min_value=0, max_value=1, required=False)
 
 
 class RunForm(forms.Form):
@@ -64,6 +70,11 @@ class RunForm(forms.Form):
     user_kind = forms.ChoiceField(label="User", choices=USERS, required=False)
     user_model = forms.ChoiceField(label="Model of the user", required=False)
     judges_user = forms.BooleanField(label="A judge looks for the user's mistakes", required=False)
+    latency = _rate("Latency")
+    latency_s = forms.FloatField(label="Seconds of latency", min_value=0, max_value=MOST_LATENCY_S, required=False)
+    failures = _rate("Failures")
+    error_results = _rate("Error results")
+    carried_out = _rate("Of these carried out")
     max_steps = forms.IntegerField(label="Turns at most", min_value=1, max_value=MOST_STEPS, required=False)
     answer_mends = forms.IntegerField(
         label="Answers to be mended", min_value=0, max_value=MOST_ANSWER_MENDS, required=False
@@ -95,15 +106,27 @@ class RunForm(forms.Form):
         cleaned = self.cleaned_data
         who: str = cleaned["who"]
         by_model = who.startswith(MODEL)
-        own = ("who", "fork", "step")
+        own = ("who", "fork", "step", *DISTURBANCES)
         chosen = {name: value for name, value in cleaned.items() if name not in own and value not in (None, "")}
         if cleaned["fork"] and cleaned["step"]:
             chosen["fork"] = ForkOf(trajectory=cleaned["fork"], step=cleaned["step"])
+        chosen["disturbance"] = self._disturbance()
         return Spec(
             policy="model" if by_model else who,
             model=who.removeprefix(MODEL) if by_model else "",
             **chosen,
         )
+
+    def _disturbance(self) -> Disturbance:
+        """Raises ValidationError of pydantic."""
+        cleaned = self.cleaned_data
+        return Disturbance(**{name: cleaned[name] for name in DISTURBANCES if cleaned.get(name) is not None})
+
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean() or self.cleaned_data
+        if (cleaned.get("failures") or 0) + (cleaned.get("error_results") or 0) > 1:
+            self.add_error("error_results", "A call has a failure or an error result: both together are at most 1.")
+        return cleaned
 
     def clean_who(self) -> str:
         who: str = self.cleaned_data["who"]
@@ -126,6 +149,7 @@ def run_form(task: Task, data: Any = None, fork: dict[str, int] | None = None) -
     first = MODEL + models[0].value if models else "reference" if known else "random"
     start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
     initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10, "answer_mends": 3, **(fork or {})}
+    initial |= Disturbance().model_dump()
     form = RunForm(data, models=models, has_reference=known, initial=initial)
     forked = {name: form[name].value() for name in ("fork", "step")}
     return form, {"models": models, "has_reference": known, "fork": forked if all(forked.values()) else None}

@@ -21,6 +21,7 @@ from synthesis.rollout import (
     RolloutTask,
     SimulatedUser,
     User,
+    attempt_seed,
     documentation,
 )
 from webapp.endpoints.models import LLMRole
@@ -58,7 +59,7 @@ class PreparedRollout:
     def setting(self) -> AttemptSetting:
         spec = self.spec
         limits: dict[str, Any] = {"max_turns": spec.max_steps, "max_answer_mends": spec.answer_mends}
-        limits["judges_user"] = spec.judges_user
+        limits |= {"judges_user": spec.judges_user, "disturbance": spec.disturbance}
         if self.fork is not None:
             return self.fork.setting(**limits)
         return AttemptSetting(conversational=spec.conversational, prompt_style=spec.prompt_style, **limits)
@@ -142,7 +143,10 @@ def plans(
         if prepared.fork is not None:
             simulated = prepared.fork.heard(simulated)
         policy = policy_of(prepared, ordinal, agent)
-        yield Plan(prepared.task, policy, prepared.setting, simulated, ordinal, decides, prepared.start)
+        seed = attempt_seed(prepared.seed, prepared.task.key, ordinal)
+        yield Plan(
+            prepared.task, policy, prepared.setting, simulated, ordinal, decides, prepared.start, disturbance_seed=seed
+        )
 
 
 def policy_of(prepared: PreparedRollout, ordinal: int, agent: Connection | None) -> Policy:

@@ -9,7 +9,7 @@ from django.conf import settings
 from ninja import Schema
 from pydantic import ConfigDict, Field, FiniteFloat
 
-from synthesis.contracts import PromptStyle, SentReasoning, Think, UserKind
+from synthesis.contracts import Disturbance, PromptStyle, SentReasoning, Think, UserKind
 from webapp.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.queries import summary_of
@@ -25,6 +25,12 @@ class ForkOfIn(BodyIn):
 
     trajectory: Id
     step: Annotated[int, Field(ge=1, lt=2**31, description="The first step that is not the parent's.")]
+
+
+class DisturbanceIn(Disturbance, BodyIn):
+    """How often calls are disturbed, and by what; off without rates. Seed, task and ordinal decide which calls are."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [{"failures": 0.1, "error_results": 0.05}]})
 
 
 class RolloutIn(BodyIn):
@@ -62,6 +68,7 @@ class RolloutIn(BodyIn):
         ),
     ] = 3
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    disturbance: DisturbanceIn = DisturbanceIn()
     fork: Annotated[ForkOfIn | None, Field(description="Attempts go on from here, in the parent's style.")] = None
 
     def spec(self) -> Spec:

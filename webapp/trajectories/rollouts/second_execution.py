@@ -21,6 +21,7 @@ from synthesis.contracts import (
     Attempt,
     Reward,
     Validation,
+    is_injected,
     is_unexecuted,
     same_reward,
 )
@@ -55,8 +56,13 @@ SITE = Grounds()
 
 
 def executed_places(attempt: Attempt) -> list[int]:
-    """The places of the steps that a second execution has."""
-    return [place for place, step in enumerate(attempt.steps) if step.kind != "call" or not is_unexecuted(step.result)]
+    """The places of the steps that a second execution has. A call that is told to have met an injected error is one:
+    whether it is carried out, its `injected` says."""
+    return [
+        place
+        for place, step in enumerate(attempt.steps)
+        if step.kind != "call" or is_injected(step.result) or not is_unexecuted(step.result)
+    ]
 
 
 def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, grounds: Grounds = SITE) -> Replay:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from synthesis.contracts import Frozen, PromptStyle, SentReasoning, Think, UserKind
+from synthesis.contracts import Disturbance, Frozen, PromptStyle, SentReasoning, Think, UserKind
 
 PolicyKind = Literal["model", "reference", "noisy", "random"]
 SENT_REASONING: tuple[tuple[SentReasoning, str], ...] = (
@@ -37,7 +37,8 @@ class Spec(Frozen):
 
     Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for. A fork goes on in its
     parent's prompt style, with a user or without as its parent. With `judges_user` the default model of the role judge
-    says after each conversation whether its user erred.
+    says after each conversation whether its user erred. With a `disturbance` calls are disturbed, as the seed, the task
+    and n decide.
     """
 
     policy: PolicyKind = "model"
@@ -56,4 +57,5 @@ class Spec(Frozen):
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None
     answer_mends: Annotated[int, Field(ge=0, le=MOST_ANSWER_MENDS)] = 3
     seed: Annotated[int, Field(ge=0, lt=2**31)] | None = None
+    disturbance: Disturbance = Disturbance()
     fork: ForkOf | None = None

@@ -1,0 +1,67 @@
+"""Disturbances of attempts: latency, failures and error results that real services have and programs do not."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from synthesis.contracts.base import Frozen
+
+Rate = Annotated[float, Field(ge=0, le=1)]
+MOST_LATENCY_S = 86_400
+
+
+class Disturbance(Frozen):
+    """How often calls are disturbed, and by what (EnvScaler's third limitation; the rates are ours). Off if all rates
+    are 0.
+
+    At most one of `failures` and `error_results` strikes a call, so both are shares of all calls of the environment's
+    tools. `latency` strikes independently the calls that the program carries out. A submitted answer is never
+    disturbed, nor is a call of a tool that does not exist or one that cannot be read.
+    """
+
+    latency: Rate = Field(
+        default=0.0,
+        description="Share of calls before which time passes. Nobody waits: the clock of the environment goes ahead.",
+    )
+    latency_s: float = Field(
+        default=30.0, ge=0, le=MOST_LATENCY_S, description="Seconds by which the clock then goes ahead."
+    )
+    failures: Rate = Field(
+        default=0.0,
+        description="Share of calls that are refused with `503` before they reach the environment: nothing changes.",
+    )
+    error_results: Rate = Field(
+        default=0.0,
+        description="Share of calls whose result is replaced by an error `500`, which does not say whether the call "
+        "was carried out.",
+    )
+    carried_out: Rate = Field(
+        default=0.5, description="Share of those that were carried out before their result was lost."
+    )
+
+    @property
+    def is_on(self) -> bool:
+        return bool(self.latency or self.failures or self.error_results)
+
+    @model_validator(mode="after")
+    def _one_fault_a_call(self) -> Self:
+        if self.failures + self.error_results > 1:
+            raise ValueError(
+                "failures, error_results: a call has one of both at most, so together they are no more than 1"
+            )
+        return self
+
+
+class Injection(Frozen):
+    """What a disturbance did to one call.
+
+    `unavailable`: it was refused before it reached the program. `error`: its result was replaced by an error, and
+    `carried_out` says whether the program had carried it out. `latency_s`: so far the program's clock went ahead before
+    the call.
+    """
+
+    fault: Literal["", "unavailable", "error"] = ""
+    carried_out: bool = True
+    latency_s: float = Field(default=0.0, ge=0, le=MOST_LATENCY_S)
