@@ -96,6 +96,7 @@ ASSESSING = (
     SettingLabel("sequential", "Stop early", "as soon as the decision is certain", "ours"),
     SettingLabel("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
     SettingLabel("tool_repairs", "Repairs of a tool", "that fails, before it is taken out; 0: none of both", "ours"),
+    SettingLabel("tester", "Tester", "who chooses tool and case of each call", "ours"),
     SettingLabel("test_states", "States to start from", "of an assessment", "ours"),
     SettingLabel("reassess", "Assess again", "also environments that have passed", "ours"),
 )

@@ -95,9 +95,20 @@ def _assessing(settings: StageSettings, *, late: bool) -> dict[tuple[str, str], 
     states = Bounds(settings.test_states, 1.5 * settings.test_states)
     return {
         ("author", "test_state"): AssumedUsage(states, STATE_READING, LONG, late=late),
-        ("tester", "test_call"): AssumedUsage(calls, LONG_READING, FEW_WORDS, late=late),
+        **_testing(settings, calls, late=late),
         ("checker", "check_call"): AssumedUsage(again, LONG_READING, FEW_WORDS, late=late),
     }
+
+
+def _testing(settings: StageSettings, calls: Bounds, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
+    """A free tester reads all tools for each call; what follows a repair is planned all the same."""
+    if settings.tester == "planned":
+        return {("tester", "test_call"): AssumedUsage(calls, LONG_READING, FEW_WORDS, late=late)}
+    free = AssumedUsage(Bounds(calls.low, 1.1 * settings.assessment_calls), STATE_READING, FEW_WORDS, late=late)
+    if not settings.tool_repairs:
+        return {("tester", "choose_call"): free}
+    fresh = AssumedUsage(Bounds(0, 2 * settings.tool_repairs), LONG_READING, FEW_WORDS, late=late)
+    return {("tester", "choose_call"): free, ("tester", "test_call"): fresh}
 
 
 def _task(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:

@@ -39,7 +39,19 @@ FILTERED = 20
 MOST_TYPED = 20
 RANGES = [("", "any number"), ("released", "as released: 3 to 29, in conversations 5 to 39"), ("own", "from … to …")]
 USERS = [("optimised", "optimised: AutoForge's rules (ours)"), ("base", "base: EnvScaler's Figure 24 (published)")]
+TESTERS = [
+    ("planned", "planned: every tool both ways, spread evenly (ours)"),
+    ("free", "free: the tester picks its call, EnvScaler's Eq. 5 (published)"),
+]
 RULES = [("goals", "goals met, 0 if a guard breaks (ours)"), ("proportion", "share of checks passed (published)")]
+CHOICES = {
+    "rule": RULES,
+    "sent_reasoning": SENT_REASONING,
+    "teacher_user": USERS,
+    "tester": TESTERS,
+    "action_range": RANGES,
+}
+"""Settings that are one of a few words."""
 NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
 
 DESCRIPTION = "Who uses it and for what, which records it keeps, what can be looked up and changed, and by which rules"
@@ -346,14 +358,8 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
 def _field(setting: SettingLabel) -> forms.Field:
     """The field of a stage's setting, by the type of its default."""
     told: dict[str, Any] = {"label": setting.label, "help_text": setting.hint, "required": False}
-    if setting.name == "rule":
-        return forms.ChoiceField(choices=RULES, **told)
-    if setting.name == "sent_reasoning":
-        return forms.ChoiceField(choices=SENT_REASONING, **told)
-    if setting.name == "teacher_user":
-        return forms.ChoiceField(choices=USERS, **told)
-    if setting.name == "action_range":
-        return forms.ChoiceField(choices=RANGES, **told)
+    if setting.name in CHOICES:
+        return forms.ChoiceField(choices=CHOICES[setting.name], **told)
     if isinstance(setting.default, bool):
         return forms.BooleanField(**told)
     if isinstance(setting.default, float):
