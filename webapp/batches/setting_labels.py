@@ -43,12 +43,13 @@ SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
 @dataclass(frozen=True)
 class SettingLabel:
-    """`mark` says whose value the default is: `published` (EnvScaler's) or `ours`."""
+    """`mark` says whose value is shown at first: `published` or `released` (EnvScaler's, with a `place`) or `ours`."""
 
     name: str
     label: str
     hint: str = ""
     mark: str = ""
+    place: str = ""
 
     @property
     def default(self) -> Any:
@@ -152,6 +153,16 @@ def differs_from_origin(batch: Batch) -> list[SettingChange]:
     return differences(before, after)
 
 
+def name_setting(name: str) -> str:
+    """What a setting of `StageSettings` is called on pages."""
+    return _label(f"stages.{name}")
+
+
+def describe_value(value: Any) -> str:
+    """A value of a setting of `StageSettings` as people read it."""
+    return _said(value, {})
+
+
 def _label(name: str) -> str:
     place, _, rest = name.partition(".")
     if place == "stages":
@@ -166,6 +177,7 @@ def _label(name: str) -> str:
     if place == "prices":
         return f"Price of {rest}"
     named = {setting: label for setting, label, _ in RUNNING} | {EMBEDDINGS.name: EMBEDDINGS.label, "cap": "Spend cap"}
+    named["preset"] = "Preset"
     return named.get(name, name)
 
 

@@ -18,6 +18,7 @@ from webapp.batches.engine.cast import with_defaults
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems, RowFilter
+from webapp.batches.presets import TITLES
 from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import (
     EMBEDDINGS,
@@ -101,6 +102,7 @@ class SettingsForm(forms.Form):
 
     name = _text("Name", PlainInput)
     token = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    preset = forms.ChoiceField(choices=list(TITLES.items()), required=False, widget=forms.HiddenInput)
     cap = forms.FloatField(label="Spend cap", help_text="the batch pauses before it spends more", required=False)
     seed = forms.IntegerField(required=False)
     lanes = forms.IntegerField(required=False)
@@ -150,6 +152,7 @@ class SettingsForm(forms.Form):
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
+        whole["preset"] = cleaned.get("preset") or self.before.preset
         whole["embeddings"] = cleaned.get(EMBEDDINGS.name) or self.before.embeddings
         whole["prompts"] = prompt_trials.chosen(self, self.before.prompts)
         if sampling_fields.has_fields(self.data, ROLES):
@@ -348,7 +351,7 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     return (
         stages
         | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
-        | {"lanes": settings.lanes, "at_once": settings.at_once}
+        | {"lanes": settings.lanes, "at_once": settings.at_once, "preset": settings.preset}
         | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}
         | {f"model_{role}": played.models[role] for role in ROLES}
         | {EMBEDDINGS.name: played.embeddings}
