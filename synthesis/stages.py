@@ -79,6 +79,10 @@ class StageSettings(Frozen):
     frames: bool = True
     """A right way changes nothing but what the reference changes, or the author declares free (ours). With `proportion`
     and without frames a reward is the share of checks that hold, EnvScaler's Eq. 10 alone."""
+    audit_rejects: bool = True
+    """A task whose audit stays red after one repair is left out (ours). Otherwise the audit is stored and decides
+    nothing, and no repair is asked for: ES has no audit. Without frames, what a frame alone would close never decides.
+    """
     solver_runs: int = Field(default=3, ge=1, le=32)
     """k: the shortest run with reward 1 is the reference (ours)."""
     kept_runs: int = Field(default=32, ge=0, le=64)

@@ -45,6 +45,7 @@ PUBLISHED: tuple[PublishedChoice, ...] = (
     PublishedChoice("tool_repairs", 0, "ES 3.3: environments below the threshold are discarded"),
     PublishedChoice("rule", "proportion", "ES 4.2, Eq. 10: the share of checks that hold"),
     PublishedChoice("frames", False, "ES 4.2, Eq. 10: nothing but the checks counts"),
+    PublishedChoice("audit_rejects", False, "ES 4: tasks are not audited"),
     PublishedChoice("teach_unsolved", True, "ES 4, B.2: no solver stands before the teacher"),
     PublishedChoice("conversational", True, "ES 5.1: two interaction settings"),
     PublishedChoice("teacher_user", "base", "ES A.3, Figure 24"),
@@ -55,8 +56,8 @@ UNCOVERED = (
     "Calls of an assessment run on up to eight lines of states side by side; those of the paper go on from one state.",
     "Checks that hold before anybody acts, or that nothing can pass, are written again or left out; the paper keeps "
     "what the model writes.",
-    "Solver runs look for a reference of each task, and an audit leaves out a task whose checks stay wrong after one "
-    "repair.",
+    "Solver runs look for a reference of each task, and an audit looks at its checks: both are stored, and neither "
+    "leaves a task out.",
     "A conversation in which the simulated user erred is left out (AutoForge A.1).",
 )
 """What stays ours under `as-published`, because no setting covers it."""

@@ -104,6 +104,7 @@ ASSESSING = (
 SCORING = (
     SettingLabel("rule", "Score", "of our own tasks", "ours"),
     SettingLabel("frames", "Frames", "other changes than a right way's earn 0; published: none", "ours"),
+    SettingLabel("audit_rejects", "Audit decides", "a task whose audit stays red is left out; published: none", "ours"),
     SettingLabel("kept_runs", "Solver runs kept", "of a task, as trajectories; further ones are counted only", "ours"),
     SettingLabel("filter_by_reward", "Filter by reward", "published: by format and impossibility alone", "ours"),
     SettingLabel("least_reward", "Least reward", "of a trajectory that is kept", "ours"),

@@ -32,6 +32,7 @@ PAPER = {
     "repairs": 0,
     "rule": "proportion",
     "frames": False,
+    "audit_rejects": False,
     "teach_unsolved": True,
     "teacher_user": "base",
     "filter_by_reward": False,
@@ -53,7 +54,7 @@ def test_the_preset_has_what_the_paper_says_and_a_place_for_each() -> None:
     assert all(re.match(r"ES [\dAB]|released code", choice.place) for choice in PUBLISHED)
     assert {choice.name for choice in PUBLISHED} <= {setting.name for setting in STAGE_SETTINGS}, "the form has all"
     assert list_values(OURS) == {name: getattr(StageSettings(), name) for name in values}
-    assert len(list_differing()) == 11
+    assert len(list_differing()) == 12
     settings = settings_of({"preset": AS_PUBLISHED})
     assert StageSettings.model_validate(settings.stages) == StageSettings(**values)
     assert not find_departures(settings.preset, settings.stages)

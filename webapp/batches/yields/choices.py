@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from django.db import connection
-from django.utils import timezone
 
 from synthesis.contracts import SOLVED_AT
 from synthesis.pipeline import PIPELINE
@@ -20,7 +19,7 @@ from synthesis.tasks.trajectory_filters import USER_FAULT
 from webapp.batches.models import AttemptRole, Batch, BatchAttempt, BatchItem, BatchProduct, LLMCall, StageRun
 from webapp.batches.spec import BatchSettings
 from webapp.environments.models import Assessment
-from webapp.scenarios.models import TaskReference, TaskRevision
+from webapp.scenarios.models import Audit, TaskReference, TaskRevision
 from webapp.trajectories.models import Score, Trajectory
 
 HOLDS = '"passed": true'
@@ -48,13 +47,10 @@ WITH attempt AS (
         coalesce(json_array_length(outside), 0) > 0 AS is_outside,
         coalesce(reward, 0) >= %(solved)s AS is_solved
     FROM attempt
-), by_task AS (
-    SELECT revision_id, bool_or(is_outside AND checks > 0 AND held = checks) AND NOT bool_or(is_solved) AS is_lost
-    FROM judged GROUP BY revision_id
 )
 SELECT count(*) FILTER (WHERE is_outside),
     count(*) FILTER (WHERE is_outside AND checks > 0 AND held = checks),
-    (SELECT count(*) FROM by_task WHERE is_lost),
+    count(DISTINCT revision_id) FILTER (WHERE is_outside AND checks > 0 AND held = checks),
     avg(reward) FILTER (WHERE teacher AND checks > 0),
     avg(held::float / checks) FILTER (WHERE teacher AND checks > 0),
     count(*) FILTER (WHERE teacher AND NOT kept AND reason = 'not_solved'),
@@ -76,6 +72,14 @@ JOIN {BatchItem._meta.db_table} item ON item.id = product.item_id
 JOIN {TaskRevision._meta.db_table} revision ON revision.id = product.revision_id
 WHERE item.batch_id = %s AND item.level = 'task' AND item.state = 'kept'
 """
+RED = f"""
+SELECT count(*) FROM {BatchProduct._meta.db_table} product
+JOIN {BatchItem._meta.db_table} item ON item.id = product.item_id
+JOIN LATERAL (
+    SELECT state FROM {Audit._meta.db_table} WHERE revision_id = product.revision_id ORDER BY id DESC LIMIT 1
+) audit ON true
+WHERE item.batch_id = %s AND item.level = 'task' AND item.state = 'kept' AND audit.state = 'red'
+"""
 CALLS = f"""
 SELECT call.role, call.stage, count(*), coalesce(sum(call.prompt_tokens + call.completion_tokens), 0)::bigint,
     count(*) FILTER (WHERE call.unusable <> '')
@@ -91,10 +95,10 @@ SELECT count(DISTINCT made.id), count(*), count(*) FILTER (
     (SELECT coalesce(sum(saved), 0) FROM {Assessment._meta.db_table} WHERE id = ANY(array_agg(made.id)))
 FROM {Assessment._meta.db_table} made
 JOIN LATERAL json_array_elements(made.rates) rate ON true
-WHERE made.created_at BETWEEN %(begun)s AND %(ended)s AND made.version_id IN (
-    SELECT product.version_id FROM {BatchProduct._meta.db_table} product
+WHERE made.id IN (
+    SELECT product.assessment_id FROM {BatchProduct._meta.db_table} product
     JOIN {BatchItem._meta.db_table} item ON item.id = product.item_id
-    WHERE item.batch_id = %(batch)s AND item.level = 'theme'
+    WHERE item.batch_id = %s AND item.level = 'theme'
 )
 """
 
@@ -122,9 +126,16 @@ def read_choices(batch: Batch, repaired: Mapping[str, int], stages: list[dict[st
             "tool_repairs", "environments_mended", "kept environments with mended tools", repaired.get("assess", 0)
         ),
         *_list_attempts(batch, settings),
-        ChoiceFigure("", "audit_rejected", "tasks that the audit left out", audited),
+        ChoiceFigure("audit_rejects", "audit_rejected", "tasks that the audit left out", audited),
+        ChoiceFigure("audit_rejects", "audit_red", "kept tasks whose audit is red", _count_red(batch)),
     ]
     return [asdict(figure) for figure in found]
+
+
+def _count_red(batch: Batch) -> int:
+    with connection.cursor() as cursor:
+        cursor.execute(RED, [batch.pk])
+        return int(cursor.fetchone()[0])
 
 
 def _list_tester(batch: Batch) -> list[ChoiceFigure]:
@@ -132,8 +143,7 @@ def _list_tester(batch: Batch) -> list[ChoiceFigure]:
     with connection.cursor() as cursor:
         cursor.execute(CALLS, [batch.pk])
         asked = {(role, stage): figures for role, stage, *figures in cursor.fetchall()}
-        span = {"batch": batch.pk, "begun": batch.created_at, "ended": batch.finished_at or timezone.now()}
-        cursor.execute(ASSESSED, span)
+        cursor.execute(ASSESSED, [batch.pk])
         assessed, tools, both, saved = cursor.fetchone()
     figures = []
     for stage, words in (("test_call", "planned calls"), ("choose_call", "calls that the tester picked")):
@@ -143,7 +153,7 @@ def _list_tester(batch: Batch) -> list[ChoiceFigure]:
             ChoiceFigure("tester", f"{stage}_unusable", f"of them not usable, for {words}", unusable),
             ChoiceFigure("tester", f"{stage}_tokens", f"tokens for {words}", tokens),
         ]
-    none = "" if assessed else "No environment was assessed by this batch and kept."
+    none = "" if assessed else "No kept environment has an assessment that is known to be of this batch."
     share = both / tools if tools else None
     figures += [
         ChoiceFigure("tester", "tools_both_ways", "tools tried both ways, of kept environments", share, "share", none),
@@ -165,7 +175,7 @@ def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
     values |= {"role": AttemptRole.TEACHER.value, "fault": USER_FAULT}
     with connection.cursor() as cursor:
         cursor.execute(ATTEMPTS, values)
-        outside, alone, lost, scored, share, dropped, low, tried, solved, kept, talks, won, erred = cursor.fetchone()
+        outside, alone, tasks, scored, share, dropped, low, tried, solved, kept, talks, won, erred = cursor.fetchone()
         cursor.execute(TASKS, [batch.pk])
         framed, unsolved = cursor.fetchone()
     no_frame = "" if framed else "No kept task has a frame: nothing says what one would make 0."
@@ -180,7 +190,7 @@ def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
         ChoiceFigure("frames", "tasks_framed", "kept tasks with a frame", framed),
         count_framed("frame_zeroed", "attempts with a change outside of it: they earn 0", outside),
         count_framed("frame_alone", "of them with all checks held: 1 without the frame", alone),
-        count_framed("frame_tasks", "tasks that such attempts alone solve", lost),
+        count_framed("frame_tasks", "tasks with such an attempt", tasks),
         ChoiceFigure("rule", "reward_scored", "mean reward of teachers, as scored", scored, "share", no_end),
         ChoiceFigure("rule", "reward_eq10", "mean reward of the same ends by Eq. 10", share, "share", no_end),
         ChoiceFigure("filter_by_reward", "reward_dropped", "attempts dropped for their reward alone", dropped),

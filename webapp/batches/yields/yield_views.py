@@ -112,9 +112,8 @@ def _group_choices(
     for figure in figures["choices"]:
         name = figure["setting"]
         if name not in groups:
-            said = [describe_value(getattr(one, name)) if name else "always" for one in stages]
-            label = name_setting(name) if name else "Audit"
-            groups[name] = ChoiceGroup(label, said[0], said[-1], [])
+            said = [describe_value(getattr(one, name)) for one in stages]
+            groups[name] = ChoiceGroup(name_setting(name), said[0], said[-1], [])
         there = beside.get(figure["key"], {})
         line = [figure[key] for key in ("words", "sort", "value", "note")]
         groups[name].lines.append(ChoiceLine(*line, there.get("value"), there.get("note", "")))
