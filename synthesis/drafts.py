@@ -30,6 +30,7 @@ from synthesis.formats.records import EnvironmentRecord, ToolSpec
 
 ThemeOrigin = Literal["tasks", "servers", "documents", "typed", "scripted"]
 CaseKind = Literal["positive", "negative"]
+TesterKind = Literal["planned", "free"]
 CallVerdict = Literal["pass", "warning", "fail"]
 
 
@@ -190,7 +191,8 @@ class AssessmentDraft(Frozen):
 
     N being the calls made. `planned` is what it would be without the sequential test, which decided at `confidence`
     (None: it was not used) and saved `saved` calls; `lost` rounds gave no usable reply. `notes` say what the calls do
-    not show. `prompts` maps the prompts used to their SHA-256. Where tools failed, `repairs` say what came of them and
+    not show. `prompts` maps the prompts used to their SHA-256: `assessment/choose_call` if the tester chose tool and
+    case itself, `assessment/test_call` if it was handed them. Where tools failed, `repairs` say what came of them and
     `first_score` is the score before; `program` is the program from then on, if it was changed.
     """
 

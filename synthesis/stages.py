@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal, Self, TypeVar
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from synthesis.contracts import MOST_LATENCY_S, Disturbance, Frozen, Message, ScoreRule, SentReasoning, UserKind
-from synthesis.drafts import ThemeDraft
+from synthesis.drafts import TesterKind, ThemeDraft
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.llm.asker import TRIES, Asker
 from synthesis.llm.calls import Site, StageCall
@@ -66,6 +66,9 @@ class StageSettings(Frozen):
     """Assess also what was there before and has an assessment that reaches the threshold (ours)."""
     tool_repairs: int = Field(default=2, ge=0, le=5)
     """Repair rounds of a tool that fails its assessment, before it is taken out; 0 keeps it by the score (ours)."""
+    tester: TesterKind = "planned"
+    """Who chooses the tool and the case of each call: a plan that spreads them over all tools (ours), or the tester
+    (`free`: published, Eq. 5)."""
     test_states: int = Field(default=3, ge=1, le=10)
     """Initial states that an assessment starts from (ours)."""
     scenarios: int = Field(default=2, ge=0, le=50)
@@ -76,6 +79,10 @@ class StageSettings(Frozen):
     frames: bool = True
     """A right way changes nothing but what the reference changes, or the author declares free (ours). With `proportion`
     and without frames a reward is the share of checks that hold, EnvScaler's Eq. 10 alone."""
+    audit_rejects: bool = True
+    """A task whose audit stays red after one repair is left out (ours). Otherwise the audit is stored and decides
+    nothing, and no repair is asked for: ES has no audit. Without frames, what a frame alone would close never decides.
+    """
     solver_runs: int = Field(default=3, ge=1, le=32)
     """k: the shortest run with reward 1 is the reference (ours)."""
     kept_runs: int = Field(default=32, ge=0, le=64)

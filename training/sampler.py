@@ -1,8 +1,9 @@
-"""Which tasks a step or a report tries: environments by weight, tasks of each in shuffled rounds. Seeded, no torch.
+"""Which tasks a step or a report tries. Seeded, no torch.
 
 For SFT, which rows an epoch has. For RL, a draw depends on the seed and a small state alone, which goes into a
-checkpoint as JSON. Within a draw environments are distinct and so are tasks. Each (environment, setting) is gone
-through in a shuffled order before it begins anew.
+checkpoint as JSON, and its tasks are distinct. By environment (`sampling.draw`): distinct environments by weight, each
+(environment, setting) gone through in a shuffled order before it begins anew. By task: every task of the dataset with
+the same chance, whatever was drawn before (ES B.2), or in proportion to the weights of the mixture.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class Catalogue:
     """A dataset's prompts by environment and setting, without those of weight 0. Made once, never changed."""
 
     def __init__(self, prompts: Iterable[Prompt], mixture: Mixture, sampling: Sampling, seed: int) -> None:
-        """Raises InputError: too few environments, or one with too few tasks, for what a step asks for."""
+        """Raises InputError: too few environments or tasks, or an environment with too few, for a step."""
         self.sampling, self.mixture, self.seed = sampling, mixture, seed
         self.rows: dict[str, dict[SettingName, list[int]]] = defaultdict(dict)
         for prompt in prompts:
@@ -82,6 +83,14 @@ class Catalogue:
             if self._weight(prompt.environment) and all(weights):
                 self.rows[prompt.environment].setdefault(prompt.setting, []).append(prompt.row)
         self.environments = sorted(self.rows)
+        self.weights = self._weigh_rows()
+        if sampling.draw == "tasks":
+            if len(self.weights) < sampling.tasks:
+                raise InputError(
+                    f"sampling.tasks: a step asks for {sampling.tasks} tasks, the dataset has {len(self.weights)} with "
+                    "a weight above 0; lower it, or choose another dataset"
+                )
+            return
         if len(self.environments) < sampling.environments:
             raise InputError(
                 f"sampling.environments: a step asks for {sampling.environments} environments, the dataset has "
@@ -95,14 +104,18 @@ class Catalogue:
                     f"{count}; give it weight 0 in mixture.environments, or lower sampling.tasks"
                 )
 
-    def draw(self, state: SamplerState, environments: int | None = None) -> tuple[list[int], SamplerState]:
-        """(rows, next state): `tasks_each` rows of each of so many environments (by default the step's), side by side.
+    def draw(self, state: SamplerState, tasks: int | None = None) -> tuple[list[int], SamplerState]:
+        """(rows, next state) of so many tasks, by default the step's: by environment `tasks_each` rows of each side by
+        side, of as many environments as that takes.
 
         Dynamic sampling draws again for what it dropped: the same call with the state that the last one gave.
         """
-        count = self.sampling.environments if environments is None else environments
-        chosen = self._environments(state.draws, count)
+        count = self.sampling.tasks if tasks is None else tasks
         passed = dict(state.passed)
+        if self.sampling.draw == "tasks":
+            return self._draw_rows(state.draws, count), SamplerState(draws=state.draws + 1, passed=passed)
+        wanted = min(math.ceil(count / self.sampling.tasks_each), len(self.environments))
+        chosen = self._environments(state.draws, wanted)
         rows: list[int] = []
         for name in chosen:
             rows += self._tasks(name, state.draws, passed)
@@ -111,14 +124,29 @@ class Catalogue:
     def _weight(self, environment: str) -> float:
         return self.mixture.environments.get(environment, 1.0)
 
+    def _weigh_rows(self) -> dict[int, float]:
+        """The weight of each row of the catalogue, of its environment and its setting together."""
+        return {
+            row: self._weight(name) * self.mixture.settings.get(setting, 1.0)
+            for name in self.environments
+            for setting, rows in sorted(self.rows[name].items())
+            for row in rows
+        }
+
+    def _draw_rows(self, draw: int, count: int) -> list[int]:
+        """Distinct rows of the whole dataset, each draw by itself: uniformly if all weigh the same, else by weight."""
+        dice = self._random("rows", draw)
+        if len(set(self.weights.values())) == 1:
+            return dice.sample(sorted(self.weights), count)
+        keys = {row: math.log(1.0 - dice.random()) / self.weights[row] for row in sorted(self.weights)}
+        return sorted(keys, key=lambda row: (-keys[row], row))[:count]
+
     def _random(self, *parts: object) -> random.Random:
         # A text as seed goes through SHA-512, so that the numbers are the same on every machine.
         return random.Random(":".join(map(str, (self.seed, *parts))))
 
     def _environments(self, draw: int, count: int) -> list[str]:
         """Weighted, without replacement: the largest log(u) / weight (Efraimidis and Spirakis)."""
-        if not 1 <= count <= len(self.environments):
-            raise ValueError(f"cannot draw {count} of {len(self.environments)} environments")
         dice = self._random("environments", draw)
         keys = {name: math.log(1.0 - dice.random()) / self._weight(name) for name in self.environments}
         return sorted(self.environments, key=lambda name: (-keys[name], name))[:count]

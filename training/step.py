@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -162,8 +161,7 @@ def make_step(
     useful: list[int] = []
     missing = cfg.sampling.tasks
     while missing > 0 and draws < (cfg.dynamic_sampling.rounds if cfg.dynamic_sampling.enabled else 1):
-        wanted = min(math.ceil(missing / cfg.sampling.tasks_each), len(catalogue.environments))
-        places, state = catalogue.draw(state, environments=wanted)
+        places, state = catalogue.draw(state, missing)
         work = tries([dataset[place] for place in places], cfg.sampling.rollouts)
         made = _everywhere(work, f"{cfg.seed}:{state.draws}", attempting, ranks, stopped)
         base = len(judged)

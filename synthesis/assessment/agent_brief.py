@@ -19,6 +19,7 @@ DESCRIPTION_CHARS = 2_000
 METHOD_CHARS = 12_000
 USES_CHARS = 20_000
 PROGRAM_CHARS = 60_000
+TOOLS_CHARS = 80_000
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,11 @@ class AgentBrief:
         """One tool without its source."""
         tool = next(known for known in self.program.tools if known.name == name)
         return fenced("tool", shown(_told(tool), METHOD_CHARS))
+
+    @property
+    def tools(self) -> str:
+        """All tools without their source."""
+        return fenced("tools", shown([_told(tool) for tool in self.program.tools], TOOLS_CHARS))
 
     def source(self, name: str) -> str:
         """The source of one tool without its docstring, which `tool` tells."""

@@ -1,9 +1,9 @@
 """Which tool each call of an assessment tries, and which way: every tool both ways, in an order drawn by lot.
 
-EnvScaler (3.3) lets the tester choose; in its recorded run 13 of 30 calls try one tool and most tools are tried one
-way. Here the first calls go to every tool once, the next to every tool the other way, and so on in laps, so that the
-counts of two tools and of two ways differ by one at most. The lot keeps a stretch of calls representative of all,
-which the sequential test needs.
+EnvScaler (3.3) lets the tester choose, which is the setting `tester` = `free` here; in its recorded run 13 of 30 calls
+try one tool and most tools are tried one way. By the plan the first calls go to every tool once, the next to every tool
+the other way, and so on in laps, so that the counts of two tools and of two ways differ by one at most. The lot keeps a
+stretch of calls representative of all, which the sequential test needs.
 """
 
 from __future__ import annotations

@@ -1,21 +1,23 @@
 """Dual-agent assessment (EnvScaler 3.3): a tester calls, a checker judges, the state goes on evolving.
 
-The tester sees tool schemas, rules and the state, never the program (Eq. 5). The call is executed and the checker
-sees the tool's source, the call, its result and the change of the state (Eq. 6). The score is the share of calls
-without a fail (Eq. 7, as released). Ours: several lines of states that go on side by side, `call_plan.spread`,
-`sequential_test`, `repairs`, and what the checker sees beside Eq. 6: what the tool uses of its program, the state that
-it may have read, the tester's expectation.
+The tester never sees the program. Free, it is shown all tools and the state, and chooses a tool, a case and arguments
+(Eq. 5); by the plan (ours) it is handed tool and case, sees that tool and the rules beside the state, and writes the
+arguments. The call is executed and the checker sees the tool's source, the call, its result and the change of the state
+(Eq. 6). The score is the share of calls without a fail (Eq. 7, as released). Ours: several lines of states that go on
+side by side, `call_plan.spread`, `sequential_test`, `repairs`, and what the checker sees beside Eq. 6: what the tool
+uses of its program, the state that it may have read, the tester's expectation.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 
 from synthesis.assessment import call_plan
 from synthesis.assessment.agent_brief import brief_of
 from synthesis.assessment.initial_states import starting_states
 from synthesis.assessment.repairs import repaired_until_decided, repairs_of
-from synthesis.assessment.rounds import RunningAssessment, spread_lines, until_decided
+from synthesis.assessment.rounds import FREE, Aim, RunningAssessment, spread_lines, until_decided
 from synthesis.assessment.scores import summary
 from synthesis.drafts import AssembledProgram, AssessmentDraft, ToolRepair
 from synthesis.errors import Rejected
@@ -41,14 +43,14 @@ async def assess(kit: Kit, assembled: AssembledProgram, *, mend: bool = False) -
         raise Rejected("no_tools", "The environment has no tools, so there is nothing to try.")
     worlds = spread_lines(await starting_states(kit, brief), kit.settings.assessment_calls)
     seed = kit.luck("assess")
-    aims = deque(call_plan.spread(brief.names, kit.settings.assessment_calls, seed))
+    aims = _list_aims(brief.names, kit.settings, seed)
     run = RunningAssessment(brief, worlds, aims, seed)
     if not mend or not kit.settings.tool_repairs:
         await until_decided(kit, run)
-        draft = summary(run.cases, run.brief.names, kit.settings, run.lost)
+        draft = summary(run.cases, run.brief.names, kit.settings, run.lost, run.testers)
         return _kept(draft, kit.settings)
     log = await repaired_until_decided(kit, run)
-    draft = summary(run.cases, run.brief.names, kit.settings, run.lost)
+    draft = summary(run.cases, run.brief.names, kit.settings, run.lost, run.testers)
     repairs = repairs_of(run, log)
     before, after = assembled.record, run.brief.record
     changed = (before.source, before.tools) != (after.source, after.tools)
@@ -60,6 +62,13 @@ async def assess(kit: Kit, assembled: AssembledProgram, *, mend: bool = False) -
         "program": assembled.model_copy(update={"record": after}) if changed else None,
     }
     return _kept(draft.model_copy(update=more), kit.settings)
+
+
+def _list_aims(tools: Sequence[str], settings: StageSettings, seed: int) -> deque[Aim]:
+    """What each round tries: by the plan, or what the tester chooses."""
+    if settings.tester == FREE:
+        return deque([FREE] * settings.assessment_calls)
+    return deque(call_plan.spread(tools, settings.assessment_calls, seed))
 
 
 def _told(repair: ToolRepair) -> str:

@@ -19,7 +19,7 @@ from synthesis.assessment.agent_brief import brief_of
 from synthesis.assessment.call_plan import WAYS, PlannedCall
 from synthesis.assessment.case_words import case_text
 from synthesis.assessment.cases import CallSetting, execute, size_of
-from synthesis.assessment.rounds import REASON_CHARS, RunningAssessment, judged, next_rounds, until_decided
+from synthesis.assessment.rounds import FREE, REASON_CHARS, RunningAssessment, judged, next_rounds, until_decided
 from synthesis.assessment.scores import rate_of, score_of
 from synthesis.assessment.tool_repair import STAGE, ToolBrief, repair_words, require_method
 from synthesis.drafts import FailedCall, ToolCase, ToolRate, ToolRepair
@@ -243,7 +243,7 @@ def _taken_out(run: RunningAssessment, log: RepairLog, tools: Sequence[str], lea
         return False
     run.brief = brief_of(record)
     run.cases = [case for case in run.cases if case.tool not in tools]
-    left = [aim for aim in run.aims if aim.tool not in tools]
+    left = [aim for aim in run.aims if aim == FREE or aim.tool not in tools]
     run.aims.clear()
     run.aims.extend(left)
     log.removed += tools

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
@@ -26,7 +26,7 @@ from synthesis.assessment.prompt_values import cut, shown, shown_records
 from synthesis.assessment.scores import rounds_left
 from synthesis.assessment.state_view import call_states
 from synthesis.contracts import DEFAULT_NOW, State
-from synthesis.drafts import CallVerdict, ToolCase
+from synthesis.drafts import CallVerdict, CaseKind, ToolCase
 from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
 from synthesis.prompts import fenced, prompt
 from synthesis.stages import Kit
@@ -46,6 +46,9 @@ BORNE = 2
 """So many lost rounds are always borne, and one more for every four calls that were judged."""
 
 
+FREE: Literal["free"] = "free"
+"""An aim that leaves tool and case to the tester (ES Eq. 5)."""
+Aim = PlannedCall | Literal["free"]
 UNREAD = "The schema refused the call, as it had to: the tool was not run."
 
 
@@ -62,6 +65,13 @@ class CallReply(BaseModel):
     expectation: str = ""
 
 
+class ChosenCallReply(CallReply):
+    """The reply of `choose_call`."""
+
+    tool: str
+    case: Annotated[CaseKind, BeforeValidator(_lower)]
+
+
 class VerdictReply(BaseModel):
     """The reply of `check_call`."""
 
@@ -76,16 +86,18 @@ class RunningAssessment:
     """Where an assessment stands: the program as it is by now, the states that calls go on from (`worlds`, one a line),
     the calls made.
 
-    `begun` counts rounds and numbers their questions; `lost` are the reasons of rounds without a usable reply.
+    `begun` counts rounds and numbers their questions; `lost` are the reasons of rounds without a usable reply;
+    `testers` are the prompts by which testers were asked.
     """
 
     brief: AgentBrief
     worlds: list[State]
-    aims: deque[PlannedCall]
+    aims: deque[Aim]
     seed: int
     cases: list[ToolCase] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     begun: int = 0
+    testers: set[str] = field(default_factory=set)
 
 
 def spread_lines(states: Sequence[State], planned: int) -> list[State]:
@@ -108,9 +120,10 @@ async def until_decided(kit: Kit, run: RunningAssessment) -> None:
         await next_rounds(kit, run, [run.aims.popleft() for _ in range(min(wanted, len(run.worlds), len(run.aims)))])
 
 
-async def next_rounds(kit: Kit, run: RunningAssessment, aims: Sequence[PlannedCall]) -> None:
+async def next_rounds(kit: Kit, run: RunningAssessment, aims: Sequence[Aim]) -> None:
     """Rounds side by side, one on each line at most; their states go on in their order."""
     kit.check_stop()
+    run.testers.update("choose_call" if aim == FREE else "test_call" for aim in aims)
     first, run.begun = run.begun, run.begun + len(aims)
     places = [number % len(run.worlds) for number in range(first, run.begun)]
     work = [
@@ -138,12 +151,10 @@ def _setting(run: RunningAssessment, number: int, place: int) -> CallSetting:
 
 
 async def _round(
-    kit: Kit, brief: AgentBrief, number: int, aim: PlannedCall, setting: CallSetting
+    kit: Kit, brief: AgentBrief, number: int, aim: Aim, setting: CallSetting
 ) -> tuple[ToolCase, State | None]:
     """One call with its verdict, and the state to go on from."""
-    call = await kit.ask(
-        "tester", "test_call", tester_words(brief, aim, setting.state), CallReply, check_call_said, number
-    )
+    aim, call = await _ask_tester(kit, brief, number, aim, setting.state)
     try:
         done = await kit.run(execute, kit.sandbox, brief.program, setting, aim.tool, call.arguments)
     except (ProgramError, StateError) as error:
@@ -161,6 +172,24 @@ async def _round(
         now=setting.now,
     )
     return await judged(kit, brief, case, done, number), done.after
+
+
+async def _ask_tester(
+    kit: Kit, brief: AgentBrief, number: int, aim: Aim, state: State
+) -> tuple[PlannedCall, CallReply]:
+    """The tester's call, with the tool and the case that it tries: those of the aim, or its own."""
+    if aim != FREE:
+        words = tester_words(brief, aim, state)
+        return aim, await kit.ask("tester", "test_call", words, CallReply, check_call_said, number)
+
+    def check(call: ChosenCallReply) -> None:
+        if call.tool not in brief.names:
+            raise InputError(f"there is no tool {call.tool[:100]!r}; take one of {', '.join(brief.names)}")
+        check_call_said(call)
+
+    words = free_tester_words(brief, number, kit.settings.assessment_calls, state)
+    chosen = await kit.ask("tester", "choose_call", words, ChosenCallReply, check, number)
+    return PlannedCall(tool=chosen.tool, case=chosen.case), chosen
 
 
 async def judged(kit: Kit, brief: AgentBrief, case: ToolCase, done: Outcome, sample: int) -> ToolCase:
@@ -191,6 +220,15 @@ def tester_words(brief: AgentBrief, aim: PlannedCall, state: State) -> str:
         tool=brief.tool(aim.tool),
         state=fenced("state", shown_records(state, TESTER_STATE_CHARS)),
         asked=fenced("asked", shown(aim.model_dump(), CALL_CHARS)),
+    )
+
+
+def free_tester_words(brief: AgentBrief, number: int, planned: int, state: State) -> str:
+    """What a tester is told that picks its own call (ES Eq. 5): all tools, and the state as it is."""
+    return prompt("assessment", "choose_call").render(
+        tools=brief.tools,
+        state=fenced("state", shown_records(state, TESTER_STATE_CHARS)),
+        asked=fenced("asked", f"Round {number + 1} of {planned}"),
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from synthesis.assessment import call_plan, sequential_test
 from synthesis.assessment.cases import turned_down
@@ -12,8 +12,9 @@ from synthesis.stages import StageSettings
 
 
 def decided(cases: Sequence[ToolCase], tools: int, settings: StageSettings, lost: int = 0) -> bool | None:
-    """Whether the environment is kept, None while that is open. It is kept early only after every tool was tried
-    both ways; that it is dropped needs no more calls. A round that was `lost` is one of the planned ones."""
+    """Whether the environment is kept, None while that is open. It is kept early only after as many calls as try every
+    tool both ways, which by the plan they do; that it is dropped needs no more calls. A round that was `lost` is one of
+    the planned ones."""
     failed = sum(case.verdict == "fail" for case in cases)
     return _decided(len(cases) - failed, failed, tools, settings, lost)
 
@@ -40,12 +41,17 @@ def _decided(sound: int, failed: int, tools: int, settings: StageSettings, lost:
 
 
 def summary(
-    cases: Sequence[ToolCase], tools: Sequence[str], settings: StageSettings, lost: Sequence[str] = ()
+    cases: Sequence[ToolCase],
+    tools: Sequence[str],
+    settings: StageSettings,
+    lost: Sequence[str] = (),
+    testers: Collection[str] = ("test_call",),
 ) -> AssessmentDraft:
-    """The scores of the calls that were made, and the rates of every tool, untried ones included."""
+    """The scores of the calls that were made, and the rates of every tool, untried ones included. `testers` are the
+    prompts by which testers were asked."""
     passed = sum(case.verdict == "pass" for case in cases)
     score = score_of(cases)
-    used = [prompt("assessment", name) for name in ("test_state", "test_call", "check_call")]
+    used = [prompt("assessment", name) for name in ("test_state", *sorted(testers), "check_call")]
     return AssessmentDraft(
         cases=tuple(cases),
         rates=tuple(rate_of(tool, [case for case in cases if case.tool == tool]) for tool in tools),

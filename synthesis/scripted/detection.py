@@ -34,24 +34,43 @@ class Traces(Protocol):
 
 
 def caught(fault: PlantedFault, traces: Traces) -> bool:
-    """Whether a planted fault was noticed by the stage that must notice it, and came to what it must come to."""
-    if fault.outcome in ("rejected", "failed", "left_out"):
-        end = traces.ending(fault.path)
-        wanted = "failed" if fault.outcome == "failed" else "rejected"
-        return end is not None and (end.stage, end.state, end.reason) == (fault.caught_by, wanted, fault.reason)
+    """Whether a planted fault was noticed by the stage that must notice it, and came to what it must come to.
+
+    In a batch that repairs nothing, what would be repaired is left out, and a tool that would be mended fails calls.
+    """
     given = traces.output(fault.path, fault.caught_by)
-    if given is None:
-        return False
+    if given is None or fault.outcome in ("rejected", "failed", "left_out"):
+        return _is_ended(fault, traces)
     if fault.outcome == "asked_again":
         return traces.calls(fault.role, fault.stage, fault.path, fault.sample or 0) > 1
     if fault.outcome == "repaired":
         return int(given.get("repairs", 0)) > 0
     if fault.outcome == "tool_mended":
-        mended = [repair for repair in given.get("repairs", ()) if repair["tool"] == fault.tool]
-        return any(repair["before"]["failed"] and repair["outcome"] != "broken" for repair in mended)
+        return _is_mended(fault, given)
     if fault.outcome == "left_to_people":
         return any(rate["warned"] and not rate["failed"] for rate in given["rates"] if rate["tool"] == fault.tool)
     return given.get("reference") is None
+
+
+def _is_ended(fault: PlantedFault, traces: Traces) -> bool:
+    """Whether the item ended in the stage that must notice the fault, as it must."""
+    end = traces.ending(fault.path)
+    if end is None or end.stage != fault.caught_by:
+        return False
+    if fault.outcome in ("repaired", "tool_mended"):
+        return end.state == "rejected"
+    wanted = "failed" if fault.outcome == "failed" else "rejected"
+    ends = fault.outcome in ("rejected", "failed", "left_out")
+    return ends and (end.state, end.reason) == (wanted, fault.reason)
+
+
+def _is_mended(fault: PlantedFault, given: Mapping[str, Any]) -> bool:
+    """Whether the tool was mended; if nothing was, whether its calls failed."""
+    repairs = given.get("repairs", ())
+    if not repairs:
+        return any(rate["failed"] for rate in given["rates"] if rate["tool"] == fault.tool)
+    mended = [repair for repair in repairs if repair["tool"] == fault.tool]
+    return any(repair["before"]["failed"] and repair["outcome"] != "broken" for repair in mended)
 
 
 def seen(fault: PlantedFault, traces: Traces) -> bool:

@@ -12,7 +12,7 @@ from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected, StateError
 from synthesis.formats.answer_form import without_field_checks
 from synthesis.formats.records import EnvironmentRecord
-from synthesis.stages import Kit
+from synthesis.stages import Kit, StageSettings
 from synthesis.tasks.author_form import open_fields, require_form
 from synthesis.tasks.check_source import fields_read
 from synthesis.tasks.checks import judge, settle
@@ -25,8 +25,11 @@ from synthesis.tasks.solver_runs import judged_again
 from synthesis.tasks.task_context import Unfit, World, world_of
 from synthesis.tasks.task_frame import allowances, framed, unframed
 from synthesis.verifiers.audit import audit_task
-from synthesis.verifiers.audit_report import TaskAudit, state_of
+from synthesis.verifiers.audit_report import AuditState, TaskAudit, state_of
 from synthesis.verifiers.call_sequences import AT_ONCE
+
+CLOSED_BY_FRAMES = ("unguarded_change", "reachable_wrong_end")
+"""Faults of a task that its frame would close: changes that nobody asked for earn the full reward."""
 
 
 @dataclass(frozen=True)
@@ -82,30 +85,40 @@ async def audit(
     kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft
 ) -> tuple[TaskDraft, TaskAudit]:
     """The task, repaired once if its audit was red or nobody solved it, and its audit: green, or not decided. Of a
-    repaired task all runs are with it, as it judges them now; else they stay where they were made.
+    repaired task all runs are with it, as it judges them now; else they stay where they were made. If the audit decides
+    nothing (`audit_rejects`), the task as it was written, and its audit whatever it found.
 
     Raises Rejected (`red_audit`, `no_goal_check`, `cannot_be_audited`) and what `Kit.ask` and `solve` raise.
     """
     world = await world_of(kit, record, scenario)
     report, ways = await _audited(kit, world, task)
-    unsolved = report.state == "unproven" and bool(task.runs)
-    if report.state != "red" and not unsolved:
+    state = _deciding_state(kit.settings, report)
+    unsolved = state == "unproven" and bool(task.runs)
+    if not kit.settings.audit_rejects or (state != "red" and not unsolved):
         return task.model_copy(update={"runs": ()}), report
     try:
         repair = await _repaired(kit, world, task, report, ways)
     except Unfit as error:
-        if report.state == "red":
+        if state == "red":
             raise _red(f"The author could not repair it ({error})", report) from error
         return task.model_copy(update={"runs": ()}), report
-    if report.state != "red" and _is_unchanged(task, repair.task):
+    if state != "red" and _is_unchanged(task, repair.task):
         return task.model_copy(update={"runs": ()}), report
     mended = await _solved_again(kit, world, repair)
     runs = {run.ordinal: run for run in (*task.runs, *mended.runs)}
     mended = mended.model_copy(update={"runs": tuple(runs.values())})
     after, _ = await _audited(kit, world, mended, repair.not_asked)
-    if after.state == "red":
+    if _deciding_state(kit.settings, after) == "red":
         raise _red("The audit is still red after one repair", after)
     return mended.model_copy(update={"runs": await judged_again(kit, world, mended, mended.runs)}), after
+
+
+def _deciding_state(settings: StageSettings, report: TaskAudit) -> AuditState:
+    """The audit's state as it decides about the task: of a task without a frame by choice, what a frame would close is
+    known to be open."""
+    if settings.frames:
+        return report.state
+    return state_of([fault for fault in report.faults if fault.kind not in CLOSED_BY_FRAMES])
 
 
 async def _audited(

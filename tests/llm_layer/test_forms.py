@@ -7,7 +7,7 @@ from pydantic import BaseModel
 
 from synthesis.assessment.initial_states import InitialStateReply
 from synthesis.assessment.review_judge import OfferedCode, ReviewBrief, ReviewReply, review_words
-from synthesis.assessment.rounds import CallReply, VerdictReply
+from synthesis.assessment.rounds import CallReply, ChosenCallReply, VerdictReply
 from synthesis.llm.reply_reader import read_json
 from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
@@ -29,7 +29,7 @@ from synthesis.themes.theme_lists import LikeThemesReply
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
     *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, UserFaultsReply, ReviewReply, PlaceReply),
-    *(GroupReply, SameThemeVerdict, LikeThemesReply),
+    *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
 

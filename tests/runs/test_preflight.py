@@ -91,6 +91,8 @@ def test_a_sound_job_has_no_problems_and_writes_nothing() -> None:
         ({"changes": {"sampling": {"environments": 9, "tasks": 18}}}, "changes.sampling.environments",
          "too_few_environments"),
         ({"changes": {"sampling": {"environments": 2, "tasks": 40}}}, "changes.sampling.tasks", "too_few_tasks"),
+        ({"changes": {"sampling": {"draw": "tasks", "tasks": 4_000}, "advantage": {"kind": "group"}}},
+         "changes.sampling.tasks", "too_few_tasks"),
         ({"method": "supervised"}, "training_file", "wrong_kind"),
     ],
 )  # fmt: skip
@@ -105,6 +107,12 @@ def test_a_fault_stops_the_job_and_says_all_of_them() -> None:
         create_job(asks("ds-none", model="gpt-none"), pages_seed.person("researcher"))
     assert {one.param for one in refusal.value.remarks} == {"training_file", "model"}
     assert not TrainingJob.objects.exists()
+
+
+def test_tasks_drawn_one_by_one_need_no_number_of_environments() -> None:
+    one = {"sampling": {"draw": "tasks", "environments": 9, "tasks": 5, "rollouts": 2}, "advantage": {"kind": "group"}}
+    found = preflight(asks(frozen(tasks()), changes=one))
+    assert found.ok, found.problems
 
 
 def test_weights_of_nothing_do_not_count_as_environments() -> None:

@@ -52,6 +52,16 @@ def tried(tool: dict[str, Any], case: str, sample: int, state: Any = STATE) -> d
     return json.loads(tester.answer(StageCall(site=site("tester", "test_call", sample), messages=(message,))))
 
 
+def chosen(tools: list[dict[str, Any]], sample: int, state: Any = STATE) -> dict[str, Any]:
+    words = prompt("assessment", "choose_call").render(
+        tools=fenced("tools", json.dumps(tools)),
+        state=fenced("state", shown_records(state, 10_000)),
+        asked=fenced("asked", f"Round {sample + 1} of 100"),
+    )
+    message = Message(role="user", content=with_form(words, "Reply with one JSON object."))
+    return json.loads(tester.answer(StageCall(site=site("tester", "choose_call", sample), messages=(message,))))
+
+
 def checked(tool: dict[str, Any], happened: dict[str, Any], source: str = SOURCE, states: Any = None) -> dict[str, Any]:
     words = prompt("assessment", "check_call").render(
         about=fenced("environment", "Bikes."),
@@ -82,6 +92,15 @@ def test_negative_calls_break_a_rule_and_say_which() -> None:
 def test_calls_vary_by_sample_and_repeat_for_the_same() -> None:
     assert tried(PAY, "positive", 3) == tried(PAY, "positive", 3)
     assert len({json.dumps(tried(PAY, "positive", sample)) for sample in range(10)}) > 3
+
+
+def test_free_to_choose_it_tries_every_tool_both_ways_in_each_lap() -> None:
+    laps = [[chosen([PAY, LOOK], 4 * lap + place) for place in range(4)] for lap in range(6)]
+    every = {(name, case) for name in ("take_payment", "get_weather") for case in ("positive", "negative")}
+    assert all({(one["tool"], one["case"]) for one in lap} == every for lap in laps)
+    assert len({tuple((one["tool"], one["case"]) for one in lap) for lap in laps}) > 1, "in another order each time"
+    paid = [one for lap in laps for one in lap if one["tool"] == "take_payment"]
+    assert all((one["arguments"]["cents"] in (-3, 1_000_000)) == (one["case"] == "negative") for one in paid)
 
 
 @pytest.mark.parametrize("state", [None, [], "cut …", {"riders": {}}, {"riders": None, "n": 1}])

@@ -32,6 +32,11 @@ from training.sampler import repeated
             "the configuration",
             "at least 2 a step",
         ),
+        (
+            {"type": "reinforcement", "sampling": {"draw": "tasks"}, "advantage": {"kind": "environment"}},
+            "the configuration",
+            "sampling.draw",
+        ),
         ({"type": "reinforcement", "sampling": {"rollouts": 1}}, "sampling.rollouts", "greater than or equal to 2"),
         (
             {"type": "reinforcement", "horizon": {"kind": "list", "turns": [5, 5], "every": 3}},
@@ -107,7 +112,7 @@ PUBLISHED = {
     "envscaler-rl": {"kl.coefficient": 0.1, "optimiser.learning_rate": 1e-6, "sampling.tasks": 64, "steps": 200}
     | {"sampling.rollouts": 8, "decoding.trajectory_tokens": 32 * 1024, "decoding.turn_tokens": 4 * 1024}
     | {"advantage.kind": "global", "evaluation.temperature": 0.7, "evaluation.rollouts": 3, "reward": "score"}
-    | {"mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement"},
+    | {"mixture.settings": {"task": 1, "conversation": 0}, "type": "reinforcement", "sampling.draw": "tasks"},
     "autoforge-erpo": {"sampling.tasks": 32, "sampling.rollouts": 8}
     | {"advantage.kind": "environment", "loss.form": "trajectory", "kl.to": "old", "kl.place": "loss"}
     | {"masking.meu": True, "masking.meu_scope": "all", "dynamic_sampling.enabled": True, "type": "reinforcement"}
@@ -192,6 +197,8 @@ def test_only_advantages_over_an_environment_need_two_of_its_tasks() -> None:
     one = {"type": "reinforcement", "sampling": {"environments": 8, "tasks": 8}}
     assert isinstance(read_config(one), Reinforcement)
     assert isinstance(read_config(one | {"advantage": {"kind": "mean"}, "loss": {"form": "dr_grpo"}}), Reinforcement)
+    uneven = {"type": "reinforcement", "sampling": {"draw": "tasks", "environments": 5, "tasks": 32}}
+    assert isinstance(read_config(uneven), Reinforcement), "no share of each environment"
 
 
 @pytest.mark.parametrize("name", presets.names())

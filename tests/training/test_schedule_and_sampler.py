@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 
 import pytest
@@ -113,11 +114,46 @@ def test_weights_of_environments_and_settings() -> None:
 def test_dynamic_sampling_draws_for_what_is_missing() -> None:
     catalogue = Catalogue(prompts(), Mixture(), STEP, seed=2)
     rows, state = catalogue.draw(SamplerState())
-    more, later = catalogue.draw(state, environments=1)
+    more, later = catalogue.draw(state, 1)
     assert (len(rows), len(more)) == (6, 3)
     assert later.draws == 2
-    with pytest.raises(ValueError, match="cannot draw 9 of 4"):
-        catalogue.draw(later, environments=9)
+
+
+UNEVEN = [
+    Prompt(row=row, environment=name) for row, name in enumerate("a" * 30 + "b" * 7 + "c" * 2 + "d")
+]  # 40 tasks of environments of very different sizes
+SINGLE = Sampling(draw="tasks", tasks=8, rollouts=2, environments=3)
+
+
+def test_tasks_drawn_one_by_one_have_the_same_chance_whatever_their_environment() -> None:
+    draws = 4_000
+    rows, state = drawn(Catalogue(UNEVEN, Mixture(), SINGLE, seed=4), draws)
+    assert all(len(set(step)) == len(step) == 8 for step in rows)
+    counts = Counter(row for step in rows for row in step)
+    expected = draws * 8 / 40
+    chi_square = sum((counts[row] - expected) ** 2 / expected for row in range(40)) / (1 - 8 / 40)
+    assert chi_square < 39 + 5 * math.sqrt(2 * 39), "each task is in a step with a chance of 8 / 40"
+    # Closed form: an environment of n tasks is left out of a step with C(40 - n, 8) / C(40, 8).
+    there = sum(1 - math.comb(40 - size, 8) / math.comb(40, 8) for size in (30, 7, 2, 1))
+    mean = sum(len({UNEVEN[row].environment for row in step}) for step in rows) / draws
+    assert mean == pytest.approx(there, abs=0.05)
+    alone = sum(sum(UNEVEN[row].environment == "b" for row in step) == 1 for step in rows) / draws
+    assert alone == pytest.approx(7 * math.comb(33, 7) / math.comb(40, 8), abs=0.03), "one task of `b` in a step"
+    stored = SamplerState.model_validate_json(state.model_dump_json())
+    assert drawn(Catalogue(UNEVEN[::-1], Mixture(), SINGLE, seed=4), 2, stored) == drawn(
+        Catalogue(UNEVEN, Mixture(), SINGLE, seed=4), 2, state
+    )
+
+
+def test_tasks_drawn_one_by_one_follow_weights_and_fill_up() -> None:
+    mixture = Mixture(environments={"a": 0.0, "c": 3.0})
+    one = SINGLE.model_copy(update={"tasks": 1})
+    counts = Counter(UNEVEN[step[0]].environment for step in drawn(Catalogue(UNEVEN, mixture, one, seed=6), 4_000)[0])
+    assert counts["a"] == 0
+    assert counts["c"] / 4_000 == pytest.approx(2 * 3 / (7 + 2 * 3 + 1), abs=0.04)
+    assert len(Catalogue(UNEVEN, Mixture(), SINGLE, seed=2).draw(SamplerState(draws=1), 3)[0]) == 3
+    with pytest.raises(InputError, match="asks for 8 tasks, the dataset has 3 with a weight above 0"):
+        Catalogue(UNEVEN, Mixture(environments={"a": 0.0, "b": 0.0}), SINGLE, seed=0)
 
 
 def test_an_epoch_has_each_row_as_often_as_it_weighs() -> None:

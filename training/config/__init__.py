@@ -223,6 +223,12 @@ class Reinforcement(Frozen):
                 "attempts.ahead: attempts of the policy before the last update want a correction: take "
                 "correction.kind `token` or `sequence`, or leave them on-policy"
             )
+        if self.advantage.kind == "environment" and self.sampling.draw == "tasks":
+            raise ValueError(
+                "sampling.draw: `environment` advantages take a deviation over at least 2 tasks of each environment of "
+                "a step (AF Eq. 4), and tasks drawn one by one are often alone: take draw `environments`, or another "
+                "advantage.kind"
+            )
         if self.advantage.kind == "environment" and self.sampling.tasks_each < 2:
             raise ValueError(
                 "sampling.tasks: `environment` advantages take a deviation over the tasks of an environment, which "

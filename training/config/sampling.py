@@ -14,8 +14,9 @@ class Mixture(Frozen):
     """How often environments and settings are drawn. What is not named has weight 1; weight 0 leaves it out.
 
     Of kinds of verifiers, which only tasks have, a weight of 0 leaves tasks out of RL; any other changes nothing.
-    RL draws environments in proportion to their weights, however many tasks they have. SFT goes through a row as many
-    times an epoch as its environment's and its setting's weight say together: 2 is twice, 0.5 every other epoch.
+    RL draws environments in proportion to their weights, however many tasks they have; with sampling.draw `tasks` it
+    draws each task in proportion to its environment's and its setting's weight. SFT goes through a row as many times an
+    epoch as both say together: 2 is twice, 0.5 every other epoch.
     """
 
     environments: dict[str, Weight] = Field(default_factory=dict, max_length=10_000, description="Weight by id.")
@@ -35,20 +36,25 @@ class Mixture(Frozen):
 
 
 class Sampling(Frozen):
-    """What one step tries: `environments` x (`tasks` / `environments`) tasks x `rollouts` attempts."""
+    """What one step tries: `tasks` x `rollouts` attempts, the tasks drawn by environment or one by one."""
 
-    environments: int = Field(default=8, ge=1, le=4096, description="Environments a step.")
+    draw: Literal["environments", "tasks"] = Field(
+        default="environments",
+        description="`environments`: a step draws environments, and as many tasks of each (ERPO needs at least 2). "
+        "`tasks`: it draws its tasks uniformly over all tasks (ES B.2), of however many environments they are.",
+    )
+    environments: int = Field(default=8, ge=1, le=4096, description="Environments a step, with draw `environments`.")
     tasks: int = Field(default=32, ge=1, le=65_536, description="Tasks a step, over all its environments.")
     rollouts: int = Field(default=8, ge=2, le=1024, description="Attempts a task (AF's M, AW's G).")
 
     @property
     def tasks_each(self) -> int:
-        """AF's P: tasks of one environment in a step."""
-        return self.tasks // self.environments
+        """AF's P: tasks of one environment in a step; 1 if tasks are drawn one by one."""
+        return self.tasks // self.environments if self.draw == "environments" else 1
 
     @model_validator(mode="after")
     def _shared_evenly(self) -> Self:
-        if self.tasks % self.environments:
+        if self.draw == "environments" and self.tasks % self.environments:
             raise ValueError("tasks: must be a multiple of environments, so that each gives as many tasks")
         return self
 

@@ -21,6 +21,8 @@ from webapp.batches.launch.readiness import check_readiness
 from webapp.batches.launch.schemas import DryRunOut, EstimateOut, HumanWorkOut, ReadinessOut, ReplacedWorkOut
 from webapp.batches.models import Batch, BatchItem, BatchState, LLMCall
 from webapp.batches.pages import filters
+from webapp.batches.preset_schemas import BatchPresetsOut
+from webapp.batches.presets import AS_PUBLISHED, PUBLISHED, TITLES, UNCOVERED, find_departures, list_values
 from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.schemas import (
     BatchIn,
@@ -60,6 +62,7 @@ def find(pk: int) -> Batch:
 def whole(pk: int) -> dict[str, Any]:
     """A batch with its funnel, as `BatchOut` takes it."""
     batch = find(pk)
+    settings = BatchSettings.model_validate(batch.settings)
     line = BatchLine.from_orm(batch).model_dump(by_alias=False)
     named = {"created_by.username": line.pop("created_by"), "cloned_from_id": line.pop("cloned_from")}
     return (
@@ -67,6 +70,7 @@ def whole(pk: int) -> dict[str, Any]:
         | named
         | {
             "settings": batch.settings,
+            "departures": find_departures(settings.preset, settings.stages),
             "worked_seconds": None if batch.state == BatchState.RUNNING else worked_seconds(batch),
             "items": queries.item_counts(pk),
             "stages": queries.counts(pk),
@@ -113,6 +117,21 @@ def estimate_batch(request: HttpRequest, body: BatchIn) -> Any:
         "human_work": HumanWorkOut.from_orm(meet_human_work(specs)).model_dump(),
         "replaced": ReplacedWorkOut.from_orm(forecast_replaced_work(specs, settings)).model_dump(),
     }
+
+
+@router.get("/batches/presets", auth=needs("read"), response=BatchPresetsOut)
+def list_batch_presets(request: HttpRequest) -> Any:
+    """Whose choices a batch can make: ours, or EnvScaler's, each with its place in the paper."""
+    listed = [
+        {
+            "name": name,
+            "title": title,
+            "values": list_values(name),
+            "uncovered": UNCOVERED if name == AS_PUBLISHED else (),
+        }
+        for name, title in TITLES.items()
+    ]
+    return {"presets": listed, "choices": PUBLISHED}
 
 
 @router.get("/batches/limits", auth=needs("read"), response=LimitsOut)

@@ -10,7 +10,7 @@ from django.db.models import F, Q
 from django.db.models.functions import Upper
 
 from webapp.content_store import Content
-from webapp.environments.models import Environment, Version
+from webapp.environments.models import Assessment, Environment, Version
 from webapp.fields import OrderedJSONField
 from webapp.jobs.models import Job
 from webapp.scenarios.models import Scenario, Task, TaskRevision
@@ -327,11 +327,16 @@ class BatchProduct(models.Model):
     replaced_revision = models.ForeignKey(
         TaskRevision, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
     )
+    assessment = models.ForeignKey(
+        Assessment, null=True, blank=True, on_delete=models.SET_NULL, related_name="+", db_index=False
+    )
+    """Of an environment: the assessment that the item made; none if it made none, or in batches of before 0009."""
     provenance = OrderedJSONField(default=dict)
     created_at = models.DateTimeField(auto_now_add=True)
 
     class Meta:
         indexes = [
+            models.Index(F("assessment"), condition=~Q(assessment=None), name="product_assessment"),
             models.Index(F("replaced_version"), condition=~Q(replaced_version=None), name="product_version_gone"),
             models.Index(F("replaced_revision"), condition=~Q(replaced_revision=None), name="product_revision_gone"),
         ]

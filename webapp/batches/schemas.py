@@ -14,6 +14,8 @@ from synthesis.stages import ItemSpec
 from synthesis.themes.typed import typed
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice
+from webapp.batches.preset_schemas import DepartureOut
+from webapp.batches.presets import TITLES, change_preset
 from webapp.batches.services import of_text, of_theme
 from webapp.batches.spec import MOST_THEMES, BatchSettings
 from webapp.rest.paging import PageQuery
@@ -144,8 +146,16 @@ class LimitsOut(Schema):
 
 
 def settings_of(changes: dict[str, Any], before: BatchSettings | None = None) -> BatchSettings:
-    """Settings with these changes. Raises InputError, which names the field."""
+    """Settings with these changes; a `preset` among them brings its values first. Raises InputError, which names the
+    field."""
     known = (before or BatchSettings()).model_dump(mode="json")
+    chosen = changes.get("preset", known["preset"])
+    if chosen != known["preset"]:
+        if not isinstance(chosen, str) or chosen not in TITLES:
+            raise InputError(
+                f"settings.preset: there is no preset {str(chosen)[:60]!r}; take one of {', '.join(TITLES)}."
+            )
+        known = change_preset(known, chosen)
     try:
         return BatchSettings.model_validate(_merged(known, changes))
     except ValidationError as error:
@@ -205,10 +215,11 @@ class StageCountOut(Schema):
 
 
 class BatchOut(BatchLine):
-    """`items` counts by level and state; `stages` is the funnel. `worked_seconds` counts the time in which a worker was
-    at it, without pauses; null while it runs."""
+    """`items` counts by level and state; `stages` is the funnel. `worked_seconds` counts the time in which a worker
+    was at it, without pauses; null while it runs. `departures`: settings that are not as its preset has them."""
 
     settings: Json
+    departures: list[DepartureOut]
     worked_seconds: float | None
     items: dict[str, dict[str, int]]
     stages: list[StageCountOut]

@@ -43,12 +43,13 @@ SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
 @dataclass(frozen=True)
 class SettingLabel:
-    """`mark` says whose value the default is: `published` (EnvScaler's) or `ours`."""
+    """`mark` says whose value is shown at first: `published` or `released` (EnvScaler's, with a `place`) or `ours`."""
 
     name: str
     label: str
     hint: str = ""
     mark: str = ""
+    place: str = ""
 
     @property
     def default(self) -> Any:
@@ -96,12 +97,14 @@ ASSESSING = (
     SettingLabel("sequential", "Stop early", "as soon as the decision is certain", "ours"),
     SettingLabel("assessment_confidence", "Certain at", "confidence of stopping early", "ours"),
     SettingLabel("tool_repairs", "Repairs of a tool", "that fails, before it is taken out; 0: none of both", "ours"),
+    SettingLabel("tester", "Tester", "who chooses tool and case of each call", "ours"),
     SettingLabel("test_states", "States to start from", "of an assessment", "ours"),
     SettingLabel("reassess", "Assess again", "also environments that have passed", "ours"),
 )
 SCORING = (
     SettingLabel("rule", "Score", "of our own tasks", "ours"),
     SettingLabel("frames", "Frames", "other changes than a right way's earn 0; published: none", "ours"),
+    SettingLabel("audit_rejects", "Audit decides", "a task whose audit stays red is left out; published: none", "ours"),
     SettingLabel("kept_runs", "Solver runs kept", "of a task, as trajectories; further ones are counted only", "ours"),
     SettingLabel("filter_by_reward", "Filter by reward", "published: by format and impossibility alone", "ours"),
     SettingLabel("least_reward", "Least reward", "of a trajectory that is kept", "ours"),
@@ -159,6 +162,16 @@ def differs_from_origin(batch: Batch) -> list[SettingChange]:
     return differences(before, after)
 
 
+def name_setting(name: str) -> str:
+    """What a setting of `StageSettings` is called on pages."""
+    return _label(f"stages.{name}")
+
+
+def describe_value(value: Any) -> str:
+    """A value of a setting of `StageSettings` as people read it."""
+    return _said(value, {})
+
+
 def _label(name: str) -> str:
     place, _, rest = name.partition(".")
     if place == "stages":
@@ -173,6 +186,7 @@ def _label(name: str) -> str:
     if place == "prices":
         return f"Price of {rest}"
     named = {setting: label for setting, label, _ in RUNNING} | {EMBEDDINGS.name: EMBEDDINGS.label, "cap": "Spend cap"}
+    named["preset"] = "Preset"
     return named.get(name, name)
 
 

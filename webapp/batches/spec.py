@@ -10,6 +10,7 @@ from synthesis.contracts import Frozen
 from synthesis.llm.cost import Price
 from synthesis.llm.sampling import Sampling
 from synthesis.stages import StageSettings
+from webapp.batches.presets import OURS, PresetName
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
 EMBEDDER = "embedder"
@@ -28,6 +29,8 @@ class BatchSettings(Frozen):
     `lanes` jobs work on it, each on `at_once` items; an endpoint's own limit is shared among the lanes.
     """
 
+    preset: PresetName = OURS
+    """Whose choices `stages` began with; where they are others now, the batch departs from it (`presets.py`)."""
     stages: StageSettings = StageSettings()
     models: dict[str, str] = Field(default_factory=dict)
     sampling: dict[str, Sampling] = Field(default_factory=dict)

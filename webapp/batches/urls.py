@@ -1,6 +1,6 @@
 from django.urls import URLPattern, path
 
-from webapp.batches.launch import clone_views, gaps, launch_views, prompt_trials
+from webapp.batches.launch import clone_views, gaps, launch_views, preset_choice, prompt_trials
 from webapp.batches.pages import action_views, batch_views, provenance_views
 from webapp.batches.yields import yield_views
 
@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern] = [
     path("new/readiness/", launch_views.new_readiness, name="new_readiness"),
     path("new/matching/", launch_views.matching, name="matching"),
     path("new/typed/", launch_views.typed_row, name="typed_row"),
+    path("new/departures/", preset_choice.departures, name="departures"),
     path("new/prompt/", prompt_trials.prompt_text, name="prompt_text"),
     path("made/", provenance_views.made, name="made"),
     path("limits/", launch_views.limits, name="limits"),

@@ -20,6 +20,7 @@ LABELS: dict[str, str] = {
     "precision": "Precision",
     "seed": "Seed",
     "report_to": "Report to",
+    "sampling.draw": "A step draws",
     "sampling.environments": "Environments a step",
     "sampling.tasks": "Tasks a step",
     "sampling.rollouts": "Attempts a task",

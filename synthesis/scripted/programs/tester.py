@@ -1,4 +1,6 @@
-"""The tester: arguments of one call out of the tools, the rules and the state that its prompt shows.
+"""The tester: one call out of the tools, the rules and the state that its prompt shows.
+
+Free to choose, it goes through the tools in shuffled laps, each tool both ways in a lap, told by the round's number.
 
 Positive calls take ids, words and amounts that stand in the state; negative ones break one thing. Rules come first (an
 amount that is not positive or far too large, a word of no list), then ids that are nowhere, then types.
@@ -25,19 +27,39 @@ Schema = dict[str, Any]
 
 
 def answer(call: StageCall) -> str:
-    """The reply to `assessment/test_call`."""
+    """The reply to `assessment/test_call` or `assessment/choose_call`."""
+    if call.site.stage == "choose_call":
+        return _choose_call(call)
     shown = unrendered(prompt("assessment", "test_call"), call.messages[0].content) or {}
     asked = as_json(shown.get("asked", "")) or {}
     tool: dict[str, Any] = as_json(shown.get("tool", "")) or {}
+    return json.dumps(_write_call(call, tool, str(asked.get("tool")), str(asked.get("case")), shown))
+
+
+def _choose_call(call: StageCall) -> str:
+    shown = unrendered(prompt("assessment", "choose_call"), call.messages[0].content) or {}
+    listed = as_json(shown.get("tools", ""))
+    tools = [tool for tool in listed if isinstance(tool, dict)] if isinstance(listed, list) else []
+    ways = [(tool, case) for tool in tools for case in ("positive", "negative")]
+    if not ways:
+        return json.dumps({"tool": "", "case": "positive", "arguments": {}})
+    lap, place = divmod(call.site.sample, len(ways))
+    random.Random(f"{call.site.item}\0{lap}").shuffle(ways)
+    tool, case = ways[place]
+    chosen = {"tool": tool.get("name"), "case": case}
+    return json.dumps(chosen | _write_call(call, tool, str(tool.get("name")), case, shown))
+
+
+def _write_call(call: StageCall, tool: dict[str, Any], name: str, case: str, shown: dict[str, str]) -> dict[str, Any]:
     rules = tool.get("parameters") or {}
     luck = random.Random(f"{call.site.item}\0{call.site.sample}")
     seen = StateValues(as_json(shown.get("state", "")))
-    arguments = {name: value(name, rule, seen, luck) for name, rule in _wanted(rules, luck)}
-    if asked.get("case") == "negative":
+    arguments = {parameter: value(parameter, rule, seen, luck) for parameter, rule in _wanted(rules, luck)}
+    if case == "negative":
         arguments, expectation = spoilt(arguments, rules, luck)
     else:
-        expectation = f"{asked.get('tool')} succeeds with values that stand in the state."
-    return json.dumps({"arguments": arguments, "expectation": expectation})
+        expectation = f"{name} succeeds with values that stand in the state."
+    return {"arguments": arguments, "expectation": expectation}
 
 
 def _wanted(rules: Schema, luck: random.Random) -> Iterator[tuple[str, Schema]]:

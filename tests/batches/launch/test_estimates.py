@@ -89,6 +89,19 @@ def test_one_theme_takes_as_long_as_its_calls_in_a_row_three_of_an_assessment_si
     assert 0 < one.low < one.high
 
 
+def test_a_tester_that_picks_its_call_is_estimated_as_its_own_kind_of_call() -> None:
+    stages = StageSettings(scenarios=0, assessment_calls=40, sequential=False)
+    planned = {line.stage: line for line in dry(settings_at(URL, stages=stages), 3).lines}
+    free = stages.model_copy(update={"tester": "free"})
+    picked = {line.stage: line for line in dry(settings_at(URL, stages=free), 3).lines}
+    assert set(picked) - set(planned) == {"choose_call"}
+    assert picked["choose_call"].calls.high == 132, "three times 1.1 x 40"
+    assert picked["choose_call"].prompt_tokens.high > planned["test_call"].prompt_tokens.high, "it reads all tools"
+    assert picked["test_call"].calls.high <= 12, "after a repair calls are planned"
+    unmended = free.model_copy(update={"tool_repairs": 0})
+    assert "test_call" not in {line.stage for line in dry(settings_at(URL, stages=unmended), 3).lines}
+
+
 def test_there_are_no_more_lanes_than_an_endpoint_takes_requests() -> None:
     endpoint_at(URL, max_concurrency=3)
     batch = create_batch(None, "Many lanes", [of_theme(theme("one"))], settings_at(URL, lanes=8), TABLE)

@@ -68,7 +68,7 @@ def save_environment(given: SaveRequest) -> BatchProduct:
     assembled: AssembledProgram = given.drafts["assemble"]
     assessment: AssessmentDraft | None = given.drafts.get("assess")
     there = ItemSpec.model_validate(given.item.spec).version
-    replaced = None
+    replaced = assessed = None
     if there:
         version = _still_there(there)
     else:
@@ -79,8 +79,10 @@ def save_environment(given: SaveRequest) -> BatchProduct:
         replaced = before if saved == "updated" else None
     if assessment is not None:
         roles = {role: given.models[role] for role in ("author", "tester", "checker")}
-        save_assessment(version, assessment, roles=roles, scripted=SCRIPTED in roles.values())
-    return BatchProduct(environment_id=version.environment_id, version=version, replaced_version_id=replaced)
+        _, assessed = save_assessment(version, assessment, roles=roles, scripted=SCRIPTED in roles.values())
+    return BatchProduct(
+        environment_id=version.environment_id, version=version, replaced_version_id=replaced, assessment=assessed
+    )
 
 
 def _still_there(pk: int) -> Version:

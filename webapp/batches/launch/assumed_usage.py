@@ -96,18 +96,31 @@ def _assessing(settings: StageSettings, *, late: bool) -> dict[tuple[str, str], 
     states = Bounds(settings.test_states, 1.5 * settings.test_states)
     return {
         ("author", "test_state"): AssumedUsage(states, STATE_READING, LONG, late=late),
-        ("tester", "test_call"): AssumedUsage(calls, LONG_READING, FEW_WORDS, late=late),
+        **_testing(settings, calls, late=late),
         ("checker", "check_call"): AssumedUsage(again, LONG_READING, FEW_WORDS, late=late),
     }
 
 
+def _testing(settings: StageSettings, calls: Bounds, *, late: bool) -> dict[tuple[str, str], AssumedUsage]:
+    """A free tester reads all tools for each call; what follows a repair is planned all the same."""
+    if settings.tester == "planned":
+        return {("tester", "test_call"): AssumedUsage(calls, LONG_READING, FEW_WORDS, late=late)}
+    reading = Bounds(LONG_READING.low, STATE_READING.high)
+    free = AssumedUsage(Bounds(calls.low, 1.1 * settings.assessment_calls), reading, FEW_WORDS, late=late)
+    if not settings.tool_repairs:
+        return {("tester", "choose_call"): free}
+    fresh = AssumedUsage(Bounds(0, 2 * settings.tool_repairs), LONG_READING, FEW_WORDS, late=late)
+    return {("tester", "choose_call"): free, ("tester", "test_call"): fresh}
+
+
 def _task(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     runs = settings.solver_runs
+    repairs = Bounds(0, 2 if settings.audit_rejects else 0)
     return {
         ("author", "instruction"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS),
         ("author", "checklist"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS, late=True),
         ("author", "check_function"): AssumedUsage(Bounds(2, 22), LONG_READING, WORDS, late=True),
         # An audit that is mended asks the author for other checks, and solvers for runs of their own.
-        ("author", "repair_task"): AssumedUsage(Bounds(0, 2), STATE_READING, LONG, late=True),
+        ("author", "repair_task"): AssumedUsage(repairs, STATE_READING, LONG, late=True),
         ("teacher", "solve"): AssumedUsage(Bounds(3 * runs, 10 * (runs + 1)), LONG_READING, FEW_WORDS, late=True),
     }

@@ -26,6 +26,7 @@ from webapp.batches.launch.launch_views import (
     render_dry_run,
     render_readiness,
 )
+from webapp.batches.launch.preset_choice import fill_in_preset, is_redrawn
 from webapp.batches.launch.readiness import name_item
 from webapp.batches.models import Batch
 from webapp.batches.setting_labels import differences
@@ -93,7 +94,7 @@ def _name_row(spec: dict[str, Any]) -> str:
 def clone(request: HttpRequest, pk: int) -> HttpResponse:
     """The same items once more, with other settings."""
     origin, form = _clone_form(request, pk)
-    if form.is_bound and form.is_valid():
+    if form.is_bound and not is_redrawn(request) and form.is_valid():
 
         def make(start: bool) -> Batch:
             name, items = form.cleaned_data["name"], form.chosen_items
@@ -134,7 +135,7 @@ def clone_differences(request: HttpRequest, pk: int) -> HttpResponse:
 def _clone_form(request: HttpRequest, pk: int) -> tuple[Batch, CloneForm]:
     origin = get_object_or_404(queries.batches(), pk=pk)
     before = BatchSettings.model_validate(origin.settings)
-    data = request.POST if request.method == "POST" else None
+    data = fill_in_preset(request.POST) if request.method == "POST" else None
     return origin, CloneForm(data, origin=origin, before=before, initial={"name": f"{origin.name} (again)"[:200]})
 
 

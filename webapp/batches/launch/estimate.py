@@ -41,7 +41,7 @@ from webapp.batches.launch.likely import (
 from webapp.batches.launch.usage_history import History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
-SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "check_call": 3}
+SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "choose_call": 3, "check_call": 3}
 """Calls that one item makes at once in a stage, at most; in others each waits for the one before."""
 SHOWN = 20_000
 TOKENS = ("prompt_tokens", "completion_tokens")

@@ -18,6 +18,7 @@ from webapp.batches.engine.cast import with_defaults
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems, RowFilter
+from webapp.batches.presets import TITLES
 from webapp.batches.services import of_theme
 from webapp.batches.setting_labels import (
     EMBEDDINGS,
@@ -39,7 +40,19 @@ FILTERED = 20
 MOST_TYPED = 20
 RANGES = [("", "any number"), ("released", "as released: 3 to 29, in conversations 5 to 39"), ("own", "from … to …")]
 USERS = [("optimised", "optimised: AutoForge's rules (ours)"), ("base", "base: EnvScaler's Figure 24 (published)")]
+TESTERS = [
+    ("planned", "planned: every tool both ways, spread evenly (ours)"),
+    ("free", "free: the tester picks its call, EnvScaler's Eq. 5 (published)"),
+]
 RULES = [("goals", "goals met, 0 if a guard breaks (ours)"), ("proportion", "share of checks passed (published)")]
+CHOICES = {
+    "rule": RULES,
+    "sent_reasoning": SENT_REASONING,
+    "teacher_user": USERS,
+    "tester": TESTERS,
+    "action_range": RANGES,
+}
+"""Settings that are one of a few words."""
 NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
 
 DESCRIPTION = "Who uses it and for what, which records it keeps, what can be looked up and changed, and by which rules"
@@ -89,6 +102,7 @@ class SettingsForm(forms.Form):
 
     name = _text("Name", PlainInput)
     token = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    preset = forms.ChoiceField(choices=list(TITLES.items()), required=False, widget=forms.HiddenInput)
     cap = forms.FloatField(label="Spend cap", help_text="the batch pauses before it spends more", required=False)
     seed = forms.IntegerField(required=False)
     lanes = forms.IntegerField(required=False)
@@ -138,6 +152,7 @@ class SettingsForm(forms.Form):
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
+        whole["preset"] = cleaned.get("preset") or self.before.preset
         whole["embeddings"] = cleaned.get(EMBEDDINGS.name) or self.before.embeddings
         whole["prompts"] = prompt_trials.chosen(self, self.before.prompts)
         if sampling_fields.has_fields(self.data, ROLES):
@@ -336,7 +351,7 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     return (
         stages
         | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
-        | {"lanes": settings.lanes, "at_once": settings.at_once}
+        | {"lanes": settings.lanes, "at_once": settings.at_once, "preset": settings.preset}
         | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}
         | {f"model_{role}": played.models[role] for role in ROLES}
         | {EMBEDDINGS.name: played.embeddings}
@@ -346,14 +361,8 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
 def _field(setting: SettingLabel) -> forms.Field:
     """The field of a stage's setting, by the type of its default."""
     told: dict[str, Any] = {"label": setting.label, "help_text": setting.hint, "required": False}
-    if setting.name == "rule":
-        return forms.ChoiceField(choices=RULES, **told)
-    if setting.name == "sent_reasoning":
-        return forms.ChoiceField(choices=SENT_REASONING, **told)
-    if setting.name == "teacher_user":
-        return forms.ChoiceField(choices=USERS, **told)
-    if setting.name == "action_range":
-        return forms.ChoiceField(choices=RANGES, **told)
+    if setting.name in CHOICES:
+        return forms.ChoiceField(choices=CHOICES[setting.name], **told)
     if isinstance(setting.default, bool):
         return forms.BooleanField(**told)
     if isinstance(setting.default, float):

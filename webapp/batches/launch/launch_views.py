@@ -24,9 +24,17 @@ from webapp.batches.launch import choice, prompt_trials, task_files
 from webapp.batches.launch.choice import ChosenItems
 from webapp.batches.launch.estimate import estimate
 from webapp.batches.launch.forms import FILTERED, LaunchForm, LimitsForm, SettingsForm, TypedRow
+from webapp.batches.launch.preset_choice import (
+    compare_with_preset,
+    describe_choice,
+    fill_in_preset,
+    is_redrawn,
+    mark_setting,
+)
 from webapp.batches.launch.readiness import Readiness, check_readiness
 from webapp.batches.launch.shown_figures import describe_likely
 from webapp.batches.models import Batch
+from webapp.batches.presets import OURS, TITLES, change_preset
 from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -55,7 +63,7 @@ GIVEN = ("text", "source", "category", "node", "most")
 @never_cache
 def new(request: HttpRequest) -> HttpResponse:
     form = _new_form(request)
-    if form.is_bound and "more" not in request.POST and form.is_valid():
+    if form.is_bound and not is_redrawn(request) and form.is_valid():
         specs = list(form.chosen.specs.values())
 
         def make(start: bool) -> Batch:
@@ -130,12 +138,14 @@ def _new_form(request: HttpRequest) -> LaunchForm:
 
     An address may choose: `?use_themes=1&themes_text=…`, rows by number (`?themes_ids=5`, or ticked ones in a list:
     `?grow=themes&ids=5&ids=7`), the category of a theme to be typed (`?typed_category=`),
-    and `assess=1` that environments are assessed again and nothing is made below them.
+    a preset (`?preset=as-published`), and `assess=1` that environments are assessed again and nothing is made below.
     """
     before = BatchSettings(cap=_limit(request).annotator_cap if _limit(request) else None)
     if request.method == "POST":
-        return LaunchForm(request.user, request.POST, request.FILES, before=before)
+        return LaunchForm(request.user, fill_in_preset(request.POST), request.FILES, before=before)
     params = Params(request.GET)
+    preset = params.choice("preset", tuple(TITLES), OURS)
+    before = BatchSettings.model_validate(change_preset(before.model_dump(mode="json"), preset))
     used = {name: True for name in ("use_themes", "use_environments") if params.text(name)}
     picked = _picked(params)
     unticked: dict[str, Any] = {"bundled": []} if used or picked else {}
@@ -251,14 +261,18 @@ def describe_met_work(chosen: ChosenItems, settings: BatchSettings) -> dict[str,
 
 
 def build_form_context(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
-    """What both forms show: settings by group, roles, limits."""
+    """What both forms show: preset, settings by group, roles, limits."""
+    preset = form["preset"].value()
+    preset = preset if preset in TITLES else OURS
 
     def bound(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
-        return [(setting, form[setting.name]) for setting in settings]
+        return [(mark_setting(setting, preset), form[setting.name]) for setting in settings]
 
     models = [(role, form[f"model_{role}"]) for role in ROLES]
     played = [role for role, field in models if field.value() == SCRIPTED]
     return {
+        **describe_choice(preset),
+        **compare_with_preset(form),
         "form": form,
         "counts": bound(COUNTS),
         "groups": [(title, bound(group), form.has_faults(group)) for title, group in GROUPS],
@@ -273,7 +287,7 @@ def build_form_context(request: HttpRequest, form: SettingsForm) -> dict[str, An
         "scripted": played,
         "all_played": len(played) == len(models) and form[EMBEDDINGS.name].value() in (None, "", LOCAL),
         "limit": _limit(request),
-        "refused": request.method == "POST" and "more" not in request.POST and bool(form.errors),
+        "refused": request.method == "POST" and not is_redrawn(request) and bool(form.errors),
     }
 
 

@@ -20,7 +20,14 @@ LEAST_ITEMS = 5
 """Items that a stage, or a level, must have been seen for before its numbers are believed."""
 GROWS_WITH = {"solve": "solver_runs", "test_state": "test_states"}
 """The setting that the calls of a stage grow with."""
-DECIDED_BY = ("assessment_calls", "sequential", "assessment_threshold", "assessment_confidence", "tool_repairs")
+DECIDED_BY = (
+    "assessment_calls",
+    "sequential",
+    "assessment_threshold",
+    "assessment_confidence",
+    "tool_repairs",
+    "tester",
+)
 """Settings that decide how many calls an assessment makes."""
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED)
 
@@ -118,7 +125,7 @@ class History:
         return PastUsage(count, calls, of_call("prompt"), of_call("completion"), of_call("seconds"), scripted, mean)
 
     def _is_like(self, stage: str, item: ItemUsage) -> bool:
-        if stage not in ("test_call", "check_call"):
+        if stage not in ("test_call", "choose_call", "check_call"):
             return True
         before = self.before[item.batch]
         return all(getattr(before, name) == getattr(self.settings, name) for name in DECIDED_BY)

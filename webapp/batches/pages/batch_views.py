@@ -16,9 +16,11 @@ from webapp.batches import queries, setting_labels
 from webapp.batches.beside_human_work import count_made_beside
 from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.launch import prompt_trials
+from webapp.batches.launch.preset_choice import describe_departures
 from webapp.batches.models import Batch, BatchItem, BatchState, ItemState, LLMCall, StageRun
 from webapp.batches.pages import batch_list, descriptions, filters, progress, underway
 from webapp.batches.pages.failed_attempts import describe_attempts
+from webapp.batches.presets import TITLES
 from webapp.batches.replaced_work import find_replaced_work
 from webapp.batches.schemas import BatchQuery, CallQuery
 from webapp.batches.spec import BatchSettings
@@ -153,10 +155,14 @@ def _failures(request: HttpRequest, row: Batch) -> dict[str, Any]:
 
 
 def _settings(request: HttpRequest, row: Batch) -> dict[str, Any]:
+    settings = BatchSettings.model_validate(row.settings)
     return {
-        "described": setting_labels.described(BatchSettings.model_validate(row.settings)),
+        "described": setting_labels.described(settings),
+        "preset": settings.preset,
+        "preset_title": TITLES[settings.preset],
+        "departures": describe_departures(settings),
         "differences": setting_labels.differs_from_origin(row),
-        "prompt_changes": prompt_trials.changes(BatchSettings.model_validate(row.settings)),
+        "prompt_changes": prompt_trials.changes(settings),
         "copy_as": api_call(request, "GET", "api:get_batch", args=(row.pk,)),
     }
 

@@ -17,6 +17,8 @@ DRAWS = 1_000
 SEED = 20
 AT_ONCE = 100
 """Draws that are held at once: with 10,000 themes that is a million numbers."""
+CHOICE = "choice:"
+"""How the keys of figures of choices begin."""
 LEAST_THEMES = 2
 """Of one theme alone nobody can say how much themes differ."""
 
@@ -73,8 +75,17 @@ def newcombe(kept: int, entered: int, other_kept: int, other_entered: int) -> tu
 
 
 def compared(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
-    """Differences of two batches' figures: by stage, then over themes."""
-    return [*_stages(first, second), *_over_themes(first["themes"], second["themes"])]
+    """Differences of two batches' figures: by stage, over themes, then what each choice costs, without intervals."""
+    return [*_stages(first, second), *_over_themes(first["themes"], second["themes"]), *_choices(first, second)]
+
+
+def _choices(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:
+    others = {row["key"]: row for row in second.get("choices", ())}
+    return [
+        Difference(f"{CHOICE}{row['key']}", row["words"], row["sort"], row["value"], others[row["key"]]["value"])
+        for row in first.get("choices", ())
+        if row["key"] in others
+    ]
 
 
 def _stages(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[Difference]:

@@ -14,9 +14,10 @@ from webapp.batches import queries
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
 from webapp.batches.pages.filters import REPAIRS
 from webapp.batches.pages.progress import StageLine, funnel, open_items, took
+from webapp.batches.yields.choices import read_choices
 from webapp.batches.yields.solve_rates import solve_rates
 
-VERSION = 1
+VERSION = 2
 """Raised where figures change their meaning: what was stored before is read anew."""
 THEME_COLUMNS = ("environments", "tasks", "tasks_entered", "runs", "solved", "tokens", "cost", "seconds")
 """Of a theme: its kept environments and tasks, tasks that were begun, attempts and solved ones, and what was used down
@@ -51,9 +52,11 @@ def read(batch: Batch) -> dict[str, Any]:
     repaired = _repaired(batch.pk)
     kept = _kept(batch.pk)
     rates = solve_rates(batch.pk)
+    stages = [_stage(line, repaired) for line in lines if line.level or line.entered]
     return {
         "version": VERSION,
-        "stages": [_stage(line, repaired) for line in lines if line.level or line.entered],
+        "stages": stages,
+        "choices": read_choices(batch, repaired, stages),
         "kept": kept,
         "used": _used(lines),
         "one_environment": _for_one(lines, ("theme",), kept["theme"]),

@@ -45,7 +45,8 @@ class YieldOut(Schema):
 
     In `figures`: `stages` with what entered, was kept, repaired, rejected and failed by reason, tokens, cost and time;
     `one_environment` and `one_task` with what one kept one took, those that were left out included; `solve_rates` with
-    tasks by the tenth of their attempts that solved them; `models` with faults of replies.
+    tasks by the tenth of their attempts that solved them; `models` with faults of replies; `choices` with what each
+    setting cost or changed (null with a `note` if nothing says it).
     """
 
     batch: int

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import messages
@@ -15,10 +16,10 @@ from webapp.accounts.access import access
 from webapp.batches import queries
 from webapp.batches.launch import prompt_trials
 from webapp.batches.models import Batch
-from webapp.batches.setting_labels import differences
+from webapp.batches.setting_labels import describe_value, differences, name_setting
 from webapp.batches.spec import BatchSettings
 from webapp.batches.yields import services
-from webapp.batches.yields.comparison import compared
+from webapp.batches.yields.comparison import CHOICE, compared
 from webapp.batches.yields.published import ENVSCALER, NOT_SAID
 from webapp.query_params import Params
 from webapp.rest.api_examples import api_call
@@ -43,7 +44,7 @@ def batch_yield(request: HttpRequest, pk: int) -> HttpResponse:
         "copy_as": api_call(request, "GET", "api:get_batch_yield", args=(pk,)),
     }
     if read.figures is not None:
-        context |= _parts(read.figures)
+        context |= _parts(read.figures) | {"choices": _group_choices(row, read.figures)}
     number = Params(request.GET).number("with")
     if number is not None and number != pk:
         context |= _beside(row, read, number)
@@ -78,6 +79,47 @@ def _parts(figures: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class ChoiceLine:
+    """A figure of a choice, beside the other batch's if there is one (`there`)."""
+
+    words: str
+    sort: str
+    value: float | None
+    note: str
+    there: float | None = None
+    there_note: str = ""
+
+
+@dataclass(frozen=True)
+class ChoiceGroup:
+    """The figures of one setting, with its value in both batches."""
+
+    label: str
+    value: str
+    there: str
+    lines: list[ChoiceLine]
+
+
+def _group_choices(
+    row: Batch, figures: Mapping[str, Any], other: Batch | None = None, others: Mapping[str, Any] | None = None
+) -> list[ChoiceGroup]:
+    """What each choice costs, by setting, in their order."""
+    batches = [one for one in (row, other) if one is not None]
+    stages = [BatchSettings.model_validate(batch.settings).stages for batch in batches]
+    beside = {figure["key"]: figure for figure in (others or {}).get("choices", ())}
+    groups: dict[str, ChoiceGroup] = {}
+    for figure in figures["choices"]:
+        name = figure["setting"]
+        if name not in groups:
+            said = [describe_value(getattr(one, name)) for one in stages]
+            groups[name] = ChoiceGroup(name_setting(name), said[0], said[-1], [])
+        there = beside.get(figure["key"], {})
+        line = [figure[key] for key in ("words", "sort", "value", "note")]
+        groups[name].lines.append(ChoiceLine(*line, there.get("value"), there.get("note", "")))
+    return list(groups.values())
+
+
 def ours(figures: Mapping[str, Any]) -> dict[str, float | None]:
     """What stands beside figures of the paper."""
     kept, rates = figures["kept"], figures["solve_rates"]
@@ -100,6 +142,8 @@ def _beside(row: Batch, read: services.YieldRead, number: int) -> dict[str, Any]
     beside: dict[str, Any] = {"other": other, "other_read": other_read, "changes": differences(*settings)}
     beside["prompt_changes"] = prompt_trials.between(*settings)
     if read.figures is not None and other_read.figures is not None:
-        beside["lines"] = compared(read.figures, other_read.figures)
+        lines = compared(read.figures, other_read.figures)
+        beside["lines"] = [line for line in lines if not line.key.startswith(CHOICE)]
+        beside["choices"] = _group_choices(row, read.figures, other, other_read.figures)
         beside["replayed"] = [one["used"]["replayed"] for one in (read.figures, other_read.figures)]
     return beside

@@ -9,13 +9,19 @@ from webapp.runs.spec import DEMO_MODEL
 DEVIATING = ("group", "environment", "global", "global_baseline")
 """Advantages that are divided by a deviation."""
 GSPO_CLIP = (3e-4, 4e-4)
-"""Below and above 1, in GSPO's experiments (5.1): ratios of whole sequences, by their length, hardly leave 1."""
+"""Below and above 1, in GSPO's experiments (arXiv 2507.18071, 5.1; TRL's paper index repeats them): ratios of whole
+sequences, by their length, hardly leave 1."""
 GSPO_MOST = 0.01
+"""Ours: some thirty times GSPO's own. Wider, it clips nothing that a job shows."""
 CLIPPING = ("loss.form", "loss.clip_low", "loss.clip_high")
 DAPO_CLIP = (0.2, 0.28)
-"""DAPO 4.1: Clip-Higher leaves more room above than below."""
+"""DAPO (arXiv 2503.14476, 4.1): Clip-Higher leaves more room above than below."""
+CISPO_BOUNDS = (4.0, 5.0, 8.0)
+"""Largest weights that ScaleRL tries (arXiv 2510.13786: min(ratio, bound), which hardly differ); TRL's `epsilon_high`,
+which is such a bound as well, is recommended as 5. MiniMax-M1 (arXiv 2506.13585), whose bound is 1 + epsilon as here,
+tunes it alone and names no value. The bound 5 is a clip_high of 4."""
 CISPO_LEAST, CISPO_MOST = 1.0, 10.0
-"""MiniMax-M1 tunes the upper bound alone and names no value; ScaleRL tries 4 to 8, TRL recommends 5."""
+"""Ours, of clip_high: outside of them the bound lies far from all that were tried."""
 RATES = {("supervised", "full"): 2e-4, ("supervised", "lora"): 2e-3, ("reinforcement", "full"): 1e-5,
          ("reinforcement", "lora"): 5e-4}  # fmt: skip
 """Peak learning rates above which a pretrained model usually falls apart. The papers have 1e-6 to 1e-4 (AG's SFT)."""
@@ -45,8 +51,9 @@ def look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
     if loss.form == "cispo" and not CISPO_LEAST <= loss.clip_high <= CISPO_MOST:
         does = "holds nearly every weight" if loss.clip_high < CISPO_LEAST else "holds none"
         message = (
-            f"CISPO holds the weights of tokens at 1 + clip_high, and {loss.clip_high:g} {does}: ScaleRL takes 4 to 8, "
-            "MiniMax-M1 names no value."
+            f"CISPO holds the weights of tokens at 1 + clip_high, and {loss.clip_high:g} {does}. ScaleRL tries bounds "
+            f"of {CISPO_BOUNDS[0]:g} to {CISPO_BOUNDS[-1]:g}, which are a clip_high of {CISPO_BOUNDS[0] - 1:g} to "
+            f"{CISPO_BOUNDS[-1] - 1:g}; MiniMax-M1 names no value."
         )
         asked.warn("changes.loss.clip_high", "clip_off", message)
     if loss.form == "dapo" and loss.clip_high <= loss.clip_low and _was_chosen(asked):
@@ -60,9 +67,7 @@ def look_at_loss(asked: ResolvedJob, config: Reinforcement) -> None:
 def _was_chosen(asked: ResolvedJob) -> bool:
     """Whether form or clip are not what a preset, with its reasons, has."""
     marks = asked.chosen.marks if asked.chosen is not None else {}
-    return any(
-        marks[path].kind == "changed" for path in ("loss.form", "loss.clip_low", "loss.clip_high") if path in marks
-    )
+    return any(marks[path].kind == "changed" for path in CLIPPING if path in marks)
 
 
 def _warn_of_unbounded_ratio(asked: ResolvedJob, updates: int) -> None:

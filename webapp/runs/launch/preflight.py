@@ -176,7 +176,7 @@ def _look_at_data(asked: ResolvedJob) -> None:
 
 
 def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | None) -> None:
-    """As the trainer's catalogue refuses: too few environments for a step, or one with too few tasks."""
+    """As the trainer's catalogue refuses: too few environments or tasks for a step, or an environment with too few."""
     sampling, mixture, row = config.sampling, config.mixture, asked.dataset
     if facts is not None:
         counted: dict[str, int] = {}
@@ -184,6 +184,9 @@ def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | 
             kept = weight(mixture.settings, fact.setting) and weight(mixture.verifiers, fact.verifier)
             if weight(mixture.environments, fact.environment) and kept:
                 counted[fact.environment] = counted.get(fact.environment, 0) + 1
+        if sampling.draw == "tasks":
+            _require_tasks(asked, sampling.tasks, sum(counted.values()))
+            return
         if len(counted) < sampling.environments:
             weightless = len(facts.environments().keys() - counted.keys())
             _too_few_environments(asked, sampling.environments, len(counted), weightless)
@@ -198,11 +201,15 @@ def _look_at_sampling(asked: ResolvedJob, config: Reinforcement, facts: Facts | 
             asked.refuse("changes.sampling.tasks", "too_few_tasks", message)
     elif row is not None and row.state == DatasetState.READY:
         there = int((row.manifest.get("train") or {}).get("environments", row.environments))
-        if there < sampling.environments:
+        if sampling.draw == "environments" and there < sampling.environments:
             _too_few_environments(asked, sampling.environments, there)
-        if row.train_rows < sampling.tasks:
-            message = f"A step asks for {sampling.tasks} tasks, and the dataset has {row.train_rows} to learn from."
-            asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{message} Lower changes.sampling.tasks.")
+        _require_tasks(asked, sampling.tasks, row.train_rows)
+
+
+def _require_tasks(asked: ResolvedJob, wanted: int, there: int) -> None:
+    if there < wanted:
+        message = f"A step asks for {wanted} tasks, and the dataset has {there} to learn from."
+        asked.refuse("changes.sampling.tasks", "too_few_tasks", f"{message} Lower changes.sampling.tasks.")
 
 
 def _look_at_mixture(asked: ResolvedJob, config: Supervised | Reinforcement, facts: Facts) -> None:

@@ -13,6 +13,7 @@ from webapp.batches.engine.cast import with_defaults
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch.readiness import check_readiness
 from webapp.batches.models import BatchState
+from webapp.batches.presets import OURS, TITLES
 from webapp.batches.schemas import settings_of
 from webapp.batches.services import create_batch, of_theme, resume_batch
 from webapp.batches.spec import LOCAL, ROLES, SCRIPTED
@@ -32,6 +33,8 @@ class Command(BaseCommand):
         parser.add_argument("--environment", type=int, action="append", default=[], help="the number of one to grow on")
         parser.add_argument("--resume", type=int, help="go on with this batch instead of making one")
         parser.add_argument("--name", default="")
+        parser.add_argument("--preset", choices=tuple(TITLES), default=OURS, help="whose choices: ours or the paper's")
+        parser.add_argument("--tester", choices=("planned", "free"), help="who chooses the calls of an assessment")
         parser.add_argument("--cap", type=float, help="spend cap")
         parser.add_argument("--seed", type=int, default=0)
         parser.add_argument("--scenarios", type=int, help="initial states an environment")
@@ -66,8 +69,8 @@ class Command(BaseCommand):
             specs += [of_theme(draft) for draft in themes()]
         if not specs:
             raise InputError("Nothing to grow: give --demo, --theme with the number of a kept theme, or --environment.")
-        counts = {name: options[name] for name in ("scenarios", "tasks") if options[name] is not None}
-        changes: dict[str, Any] = {"seed": options["seed"], "at_once": options["at_once"], "stages": counts}
+        stages = {name: options[name] for name in ("scenarios", "tasks", "tester") if options[name] is not None}
+        changes: dict[str, Any] = {name: options[name] for name in ("preset", "seed", "at_once")} | {"stages": stages}
         changes |= {"cap": options["cap"]} if options["cap"] is not None else {}
         changes |= {"models": dict.fromkeys(ROLES, SCRIPTED), "embeddings": LOCAL} if options["demo"] else {}
         changes |= {"prompts": dict(map(_tried, options["prompt"]))} if options["prompt"] else {}
