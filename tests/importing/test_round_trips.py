@@ -30,10 +30,10 @@ from webapp.jobs import services as jobs
 from webapp.jobs.jobs import perform
 from webapp.jobs.models import Job, JobState
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.task_records import exported_scenarios
 from webapp.scenarios.references import reference_of
 from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.starter_set import load_starter
+from webapp.scenarios.task_records import exported_scenarios
 from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.importer import import_runs
 from webapp.trajectories.models import Trajectory
@@ -58,7 +58,7 @@ def carry_out(job: Job) -> Job:
 
 @pytest.fixture
 def home() -> None:
-    """Records of every origin: imported, of two sources with one id, edited, bundled, made here, without environment."""
+    """Records of every origin: imported, of two sources with one id, edited, bundled, made here, foreign."""
     load([samples.environment()], [samples.scenario("a"), samples.scenario("b")])
     import_runs(default_sandbox(), entries(samples.run([CLOSE], 0.6667, key="a"), samples.run([LOOK], None, key="b")))
     changed = samples.scenario("a", task="Close the ticket about the printer, and nothing else.")
@@ -247,3 +247,35 @@ def test_an_export_comes_in_again_as_it_was(home: None, name: str) -> None:
     count = Trajectory.objects.count()
     take(told)
     assert Trajectory.objects.count() == count, "a second time brings nothing"
+
+
+def test_a_recorded_run_of_a_bundled_environment_brings_it_along() -> None:
+    raw = bundled()[2][0].raw
+    first = import_runs(default_sandbox(), entries(raw))
+    assert (first["created"], first["failed"]) == (1, [])
+    row = Trajectory.objects.get()
+    assert (row.source, row.environment and row.environment.key) == ("starter", raw["task_info"]["env_id"])
+    assert import_runs(default_sandbox(), entries(raw))["unchanged"] == 1
+
+
+def test_what_runs_bring_along_replaces_nothing_that_is_here(home: None) -> None:
+    told = file_of("export_trajectories")()
+    empty_the_home()
+    load([samples.environment(environment_summary="Mine")], [samples.scenario("a", task="Another task of mine.")])
+    before = [row for row in tasks() if row[1][0][0] == "envscaler"]
+    take_runs(told)
+    kept = [row for row in tasks() if row[1][0][0] == "envscaler"]
+    assert [row for row in kept if row[1][0][3] == "a"] == before
+    assert Environment.objects.get(source="envscaler").name == "Mine"
+
+
+def test_parts_of_a_split_task_leave_under_their_own_ids() -> None:
+    load([samples.environment()], [samples.scenario("a"), samples.scenario("b")])
+    first, second = Task.objects.order_by("id")
+    # What a split leaves: the other part's record still has the id of the task that it was part of.
+    record = {**second.current.record, "task_id": first.key}
+    type(second.current).objects.filter(pk=second.current.pk).update(record=record)
+    told = list(exported_scenarios(Task.objects.all()))
+    assert [one["task_id"] for one in told] == [first.key, second.key]
+    read = [record for _, record in parse_scenarios(parse_entries(json.dumps(told).encode()))]
+    assert [one.key for one in read if isinstance(one, TaskRecord)] == [first.key, second.key]

@@ -97,7 +97,11 @@ def _next_rows(rows: QuerySet[Trajectory], order: str, last: int | None) -> list
 
 async def _streamed(rows: QuerySet[Trajectory]) -> AsyncIterator[str]:
     lines = exported_lines(rows)
-    while (line := await sync_to_async(next)(lines, None)) is not None:
+
+    def following() -> str | None:
+        return next(lines, None)
+
+    while (line := await sync_to_async(following)()) is not None:
         yield line
 
 
