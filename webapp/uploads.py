@@ -96,6 +96,7 @@ USED = ("created", "updated", "unchanged", "beside", "kept")
 def require_success(result: dict[str, Any]) -> dict[str, Any]:
     """The result of an import. Raises `FailedWithResult` where every record failed."""
     parts = [result, *(part for part in result.values() if isinstance(part, dict))]
+    parts += [part for part in result.get("brought", {}).values() if isinstance(part, dict)]
     used = sum(part[name] for part in parts for name in USED if isinstance(part.get(name), int))
     # A scenario and its task are one record, which both list.
     failed = {f"{failure['place']}: {failure['reason']}": None for part in parts for failure in part.get("failed", ())}

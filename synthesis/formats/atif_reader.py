@@ -41,6 +41,8 @@ NAME_CHARS = 200
 MOST_TOOLS = 500
 SPEAKERS = ("system", "user", "agent")
 NOT_RECORDED = "not recorded"
+OTHERS = frozenset(("task_info", "env_class_code", "init_config"))
+"""Fields by which a record is told that is none of this format, and none that wants to be."""
 
 
 def holds_atif(content: bytes) -> bool:
@@ -49,8 +51,14 @@ def holds_atif(content: bytes) -> bool:
 
 
 def records_in(file: IO[bytes], name: str, limit: int) -> Iterator[dict[str, Any]]:
-    """Each record of a file as `{place, record}`, or as `{place, at, reason}` where it is no trajectory."""
+    """Each record of a file as `{place, record}`, or as `{place, at, reason}` where it is no trajectory.
+
+    A run in another format, an environment or a scenario is given on as `{place, other}`: an export of this site may
+    have them beside it."""
     for entry in parse_entries(file.read(limit + 1), name, limit=limit):
+        if _is_other(entry.value):
+            yield {"place": entry.place, "other": entry.value}
+            continue
         found = read_or_fail(run, entry)
         if isinstance(found, ForeignRun):
             size = len(json.dumps(entry.value))
@@ -61,6 +69,10 @@ def records_in(file: IO[bytes], name: str, limit: int) -> Iterator[dict[str, Any
             yield {"place": entry.place, "at": entry.place, "reason": reason}
         else:
             yield {"place": entry.place, "at": found.place, "reason": found.reason}
+
+
+def _is_other(value: Any) -> bool:
+    return isinstance(value, dict) and "schema_version" not in value and not OTHERS.isdisjoint(value)
 
 
 def run(entry: Entry) -> ForeignRun:

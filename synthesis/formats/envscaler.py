@@ -5,7 +5,7 @@ Lenient about form (an object keyed by id or a list, objects or JSON strings, ab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -16,6 +16,7 @@ from synthesis.contracts import (
     ChecksVerifier,
     Frame,
     RubricVerifier,
+    ScoreRule,
     ToolKind,
     Verifier,
     Withheld,
@@ -24,7 +25,8 @@ from synthesis.errors import FormatError
 from synthesis.formats.answer_form import read_expected, read_form, with_field_checks
 from synthesis.formats.criteria import read_criteria
 from synthesis.formats.files import Entry
-from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord, ToolRecord
+from synthesis.formats.own_parts import take_parts
+from synthesis.formats.records import EnvironmentParts, EnvironmentRecord, Failure, TaskParts, TaskRecord, ToolRecord
 from synthesis.formats.signatures import Signature, class_names, signatures
 from synthesis.formats.spoken_facts import read_facts, with_fact_checks
 from synthesis.formats.values import (
@@ -64,13 +66,34 @@ def parse_scenarios(entries: list[Entry]) -> Iterator[tuple[str, TaskRecord | Fa
         yield entry.place, _guarded(scenario, entry, seen)
 
 
+def split_kinds(environments: Sequence[Entry], scenarios: Sequence[Entry]) -> tuple[list[Entry], list[Entry]]:
+    """The environments and the scenarios of two files; one that has both holds them as an export of tasks does."""
+    found: tuple[list[Entry], list[Entry]] = ([], [])
+    for own, entries in enumerate((environments, scenarios)):
+        kinds = [kind_of(entry, own) for entry in entries]
+        mixed = len(set(kinds)) > 1
+        for kind, entry in zip(kinds, entries, strict=True):
+            found[kind if mixed else own].append(entry)
+    return found
+
+
+def kind_of(entry: Entry, unknown: int) -> int:
+    """0 for an environment, 1 for a scenario, `unknown` for what is neither."""
+    value = entry.value if isinstance(entry.value, dict) else {}
+    if "env_class_code" in value and "init_config" not in value:
+        return 0
+    return 1 if "init_config" in value and "env_class_code" not in value else unknown
+
+
 def _guarded(read: Callable[[Entry], Any], entry: Entry, seen: dict[str, str]) -> Any:
     """Read one record; an id that already stood in this file with other content is a failure."""
     record = read_or_fail(read, entry)
     if isinstance(record, Failure):
         return record
-    task = getattr(record, "key", "")
-    name = f"{getattr(record, 'environment_key', '')}\n{task}"
+    task = record.key
+    name = f"{getattr(record, 'environment_key', '')}\n{task}\n{record.parts.source}"
+    if not record.parts.current:  # an export has earlier ones beside it, each with its own content
+        return record
     first = seen.setdefault(name, entry.place)
     if first != entry.place:
         return Failure(
@@ -82,18 +105,18 @@ def _guarded(read: Callable[[Entry], Any], entry: Entry, seen: dict[str, str]) -
 def environment(entry: Entry) -> EnvironmentRecord:
     """One environment. Raises `FormatError` with the place of what is wrong."""
     place = entry.place
-    raw = record_of(entry.value, place)
+    raw, parts = take_parts(record_of(entry.value, place), EnvironmentParts, place)
     if "env_class_code" not in raw and "init_config" in raw:
         raise FormatError(f"{place}.env_class_code", "missing; a scenario? It goes in as the second file")
     if "env_class_code" not in raw and "task_info" in raw:
         raise FormatError(f"{place}.env_class_code", "missing; a recorded run? Import it as a trajectory")
     source = text_field(raw, "env_class_code", place, required=True)
     class_name = _class_name(raw, source, place)
-    key = key_field(raw, "env_id", place, entry.key or class_name)
+    key = parts.key or key_field(raw, "env_id", place, entry.key or class_name)
     summary = text_field(raw, "environment_summary", place)
     return EnvironmentRecord(
         key=key,
-        name=shorten(summary, 300) or class_name,
+        name=shorten(parts.name or summary, 300) or class_name,
         summary=summary,
         introduction=text_field(raw, "environment_introduction", place),
         category=shorten(text_field(raw, "category", place), 200),
@@ -101,8 +124,9 @@ def environment(entry: Entry) -> EnvironmentRecord:
         state_schema=_state_schema(raw, place),
         class_name=class_name,
         source=source,
-        tools=_tools(raw, source, class_name, place),
+        tools=parts.tools or _tools(raw, source, class_name, place),
         raw=raw,
+        parts=parts,
     )
 
 
@@ -211,7 +235,7 @@ def _operations(raw: dict[str, Any], place: str) -> dict[str, tuple[str, ToolKin
 def scenario(entry: Entry) -> TaskRecord:
     """One of EnvScaler's scenarios: our scenario and task. Raises `FormatError`."""
     place = entry.place
-    raw = record_of(entry.value, place)
+    raw, parts = take_parts(record_of(entry.value, place), TaskParts, place)
     if "env_class_code" in raw and "init_config" not in raw:
         raise FormatError(f"{place}.init_config", "missing; an environment? It goes in as the first file")
     environment_key = key_field(raw, "env_id", place)
@@ -227,19 +251,23 @@ def scenario(entry: Entry) -> TaskRecord:
     return TaskRecord(
         environment_key=environment_key,
         key=key,
-        title=shorten(instruction, 120),
-        scenario_name=key,
+        title=parts.title or shorten(instruction, 120),
+        scenario_name=parts.scenario or key,
         instruction=instruction,
         answer_form=form,
         expected_answer=expected,
         initial_state=state,
-        verifier=_verifier(raw, place, form, expected),
+        verifier=_verifier(raw, place, form, expected, parts.score_rule),
+        reference=parts.reference,
         withheld=withheld,
-        raw=raw,
+        raw={**raw, "init_config": None} if parts.state_apart else raw,
+        parts=parts,
     )
 
 
-def _verifier(raw: dict[str, Any], place: str, form: tuple[AnswerField, ...], expected: dict[str, Any]) -> Verifier:
+def _verifier(
+    raw: dict[str, Any], place: str, form: tuple[AnswerField, ...], expected: dict[str, Any], rule: ScoreRule
+) -> Verifier:
     """The verifier of a scenario: EnvScaler's checks, or what an export of ours says instead of them."""
     facts, own = read_facts(raw, place), tuple(_checks(raw, place))
     criteria = read_criteria(raw, form, expected, place)
@@ -254,7 +282,7 @@ def _verifier(raw: dict[str, Any], place: str, form: tuple[AnswerField, ...], ex
     if criteria:
         return RubricVerifier(criteria=criteria, expected_answer=expected)
     checks = with_fact_checks(with_field_checks(own, form, expected), facts)
-    return ChecksVerifier(checks=checks, rule="proportion", frame=frame)
+    return ChecksVerifier(checks=checks, rule=rule, frame=frame)
 
 
 def _own_field(kind: type[Own], name: str, raw: dict[str, Any], place: str) -> Own | None:

@@ -11,7 +11,8 @@ from synthesis.contracts import Injection
 from synthesis.errors import FormatError
 from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.files import Entry
-from synthesis.formats.records import Failure, RunRecord, RunStep
+from synthesis.formats.own_parts import take_parts
+from synthesis.formats.records import Failure, RunParts, RunRecord, RunStep
 from synthesis.formats.transcript import (
     CHAT,
     UNPARSED,
@@ -52,7 +53,7 @@ def parse_runs(entries: list[Entry]) -> Iterator[Parsed]:
 def run(entry: Entry) -> RunRecord:
     """One recorded run. Raises `FormatError` with the place of what is wrong."""
     place = entry.place
-    raw = record_of(entry.value, place)
+    raw, parts = take_parts(record_of(entry.value, place), RunParts, place)
     info = object_field(raw, "task_info", place)
     if info is None:
         hint = "; this is no recorded run: import it as environments or scenarios" if "env_id" in raw else ""
@@ -60,25 +61,48 @@ def run(entry: Entry) -> RunRecord:
     instruction = text_field(info, "task", f"{place}.task_info")
     turns = turns_of(list_field(raw, "messages", place), f"{place}.messages")
     actions = _actions(raw, place)
-    if not actions and not any(turn.role == "assistant" for turn in turns):
+    # An attempt that was lost at its start did nothing, and says how it ended.
+    if not parts.outcome and not actions and not any(turn.role == "assistant" for turn in turns):
         raise FormatError(place, "neither `messages` nor `trajectory` holds anything the agent did")
     steps = list(_steps(_without_complaints(_joined(turns, actions))))
-    if not steps or steps[0].kind != "user":
+    if (steps or not parts.outcome) and (not steps or steps[0].kind != "user"):
         steps.insert(0, RunStep(kind="user", content=instruction))
+    steps = _restore_steps(steps, parts, place)
     spoken = [step.content for step in steps if step.kind == "message"]
     talk = bool(_user_messages(raw, place)) or sum(step.kind == "user" for step in steps) > 2
     return RunRecord(
         environment_key=key_field(info, "env_id", f"{place}.task_info"),
         task_key=key_field(info, "task_id", f"{place}.task_info", default="?"),
         policy=shorten(text_field(raw, "model", place), 200),
-        conversational=talk,
+        conversational=talk if parts.conversational is None else parts.conversational,
         steps=tuple(steps),
-        answer=told_user(spoken, talk),
+        answer=told_user(spoken, talk) if parts.answer is None else parts.answer,
         recorded_reward=number_field(raw, "total_reward", place),
         terminated=flag_field(raw, "terminated", place, True),
         truncated=flag_field(raw, "truncated", place, False),
+        seed=parts.seed,
+        now=parts.now,
+        validation=parts.validation,
         raw=raw,
+        parts=parts,
     )
+
+
+def _restore_steps(steps: list[RunStep], parts: RunParts, place: str) -> list[RunStep]:
+    """The steps with those that the format has no place for. Raises FormatError: they do not fit together."""
+    whole = list(steps)
+    for given in sorted(parts.refused, key=lambda one: one.index):
+        if given.index > len(whole):
+            raise FormatError(f"{place}.envarium.refused", f"the run has {len(whole)} steps before step {given.index}")
+        told = given.model_dump(include={"turn", "content", "reasoning", "tool", "arguments"})
+        step = RunStep(kind="call", recorded=given.observation or None, executed=False, refused=given.error, **told)
+        whole.insert(given.index, step)
+    if parts.turns and len(parts.turns) != len(whole):
+        raise FormatError(f"{place}.envarium.turns", f"{len(parts.turns)} turns of {len(whole)} steps")
+    return [
+        step.model_copy(update={"turn": turn})
+        for step, turn in zip(whole, parts.turns or (step.turn for step in whole), strict=True)
+    ]
 
 
 def _user_messages(raw: dict[str, Any], place: str) -> list[Any]:

@@ -6,7 +6,7 @@ column of its own), so that an export equals the import.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -14,10 +14,12 @@ from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
     AnswerField,
+    CallError,
     ChecksVerifier,
     Frozen,
     Injection,
     Reference,
+    Reward,
     State,
     ToolKind,
     Validation,
@@ -35,6 +37,77 @@ class ToolRecord(Frozen):
     raw_schema: dict[str, Any] | None = None
 
 
+class EnvironmentParts(Frozen):
+    """What an export of this site says of an environment besides: see `own_parts.py`."""
+
+    source: str = Field(default="", max_length=32)
+    key: str = Field(default="", max_length=200)
+    name: str = ""
+    tools: tuple[ToolRecord, ...] = ()
+    current: bool = True
+
+
+class TaskParts(Frozen):
+    """What an export of this site says of a task besides. `version` and `revision` are content hashes; with
+    `state_apart` the task's is of the record without the initial state."""
+
+    source: str = Field(default="", max_length=32)
+    environment_source: str = Field(default="", max_length=32)
+    version: str = Field(default="", max_length=64)
+    revision: str = Field(default="", max_length=64)
+    current: bool = True
+    title: str = ""
+    scenario: str = ""
+    score_rule: Literal["goals", "proportion"] = "proportion"
+    state_apart: bool = False
+    reference: Reference | None = None
+
+
+class RefusedStep(Frozen):
+    """A call of an attempt made here that never reached the environment; its place is among all steps of the run."""
+
+    index: int = Field(ge=0)
+    turn: int = Field(ge=0)
+    content: str = ""
+    reasoning: str = ""
+    tool: str = Field(default="", max_length=200)
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    observation: str = ""
+    error: CallError
+
+
+class RunParts(Frozen):
+    """What an export of this site says of a run besides.
+
+    `identity` tells attempts apart whose records are the same. `revision` is the content hash of what was attempted.
+    Without `judged` nothing judged it, and nothing does on import: an attempt that was lost has no reward. `score` has
+    the verdicts of a judge, who is not asked again. `turns` are those of all steps, where the format numbers them
+    otherwise.
+    """
+
+    identity: str = Field(default="", pattern="^([0-9a-f]{64})?$")
+    source: str = Field(default="", max_length=32)
+    environment_source: str = Field(default="", max_length=32)
+    task_source: str = Field(default="", max_length=32)
+    revision: str = Field(default="", max_length=64)
+    seed: int = Field(default=DEFAULT_SEED, ge=-(2**63), lt=2**63)
+    now: str = Field(default=DEFAULT_NOW, max_length=40)
+    validation: Validation = "source"
+    conversational: bool | None = None
+    answer: str | None = None
+    refused: tuple[RefusedStep, ...] = ()
+    turns: tuple[Annotated[int, Field(ge=0, lt=2**31)], ...] = ()
+    judged: bool = True
+    score: Reward | None = None
+    outcome: Literal["", "agent_error", "program_error", "infra_error", "truncated", "cancelled"] = ""
+    note: str = Field(default="", max_length=10_000)
+    user_error: bool = False
+    user_fault: Literal["", "fault", "none", "unknown"] = ""
+    rejected: str = Field(default="", max_length=60)
+    solver: bool = False
+    provenance: dict[str, Any] = Field(default_factory=dict)
+
+
 class EnvironmentRecord(Frozen):
     key: str
     name: str
@@ -47,6 +120,7 @@ class EnvironmentRecord(Frozen):
     source: str
     tools: tuple[ToolRecord, ...]
     raw: dict[str, Any] = Field(default_factory=dict)
+    parts: EnvironmentParts = Field(default=EnvironmentParts(), exclude=True)
 
 
 class TaskRecord(Frozen):
@@ -70,6 +144,7 @@ class TaskRecord(Frozen):
     reference: Reference | None = None
     withheld: Withheld | None = None
     raw: dict[str, Any] = Field(default_factory=dict)
+    parts: TaskParts = Field(default=TaskParts(), exclude=True)
 
 
 class RunStep(Frozen):
@@ -92,6 +167,8 @@ class RunStep(Frozen):
     executed: bool = Field(default=True, exclude_if=lambda value: value)
     cut: str = Field(default="", exclude=True)
     injected: Injection | None = Field(default=None, exclude_if=lambda value: value is None)
+    refused: CallError | None = Field(default=None, exclude=True)
+    """Why this site refused the call when the attempt was made; a replay says the same again."""
 
 
 class RunRecord(Frozen):
@@ -110,6 +187,7 @@ class RunRecord(Frozen):
     now: str = DEFAULT_NOW
     validation: Validation = "source"
     raw: dict[str, Any] = Field(default_factory=dict)
+    parts: RunParts = Field(default=RunParts(), exclude=True)
 
 
 class ForeignStep(Frozen):

@@ -68,13 +68,15 @@ def records_of(conversation: Conversation, shape: Shape) -> Iterator[dict[str, A
     of this format."""
     kept = [_in_style(message, conversation.style) for message in conversation.messages]
     tools = conversation.tools if conversation.style == "tools" else ()
+    # LlamaFactory is told by a setting beside the file; whoever has the file alone, by a column.
+    masked = {"mask_history": True} if shape.mask_history else {}
     for messages in _parts(kept, shape):
         if shape.format == "trl":
             record = _trl(messages, tools, shape)
         elif shape.format == "sharegpt":
-            record = _sharegpt(messages, tools)
+            record = _sharegpt(messages, tools) | masked
         else:
-            record = _alpaca(messages, tools)
+            record = _alpaca(messages, tools) | masked
         require_usable(record, "", most_levels=RECORD_LEVELS)
         yield record
 

@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
+from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from matplotlib.image import imread
 
 from tests.fixtures import pages_seed
 from tests.fixtures.api import problem, program, token_of
-from tests.runs.job_support import frozen, lessons
+from tests.runs.job_support import frozen, jsonl, lessons
 from tests.runs.test_series import add
 from training.config import Supervised
+from webapp.datasets import file_uploads
 from webapp.runs.curves import chart_images, files
 from webapp.runs.curves.charts import CurveChoice
 from webapp.runs.models import TrainingJob, TrainingState
@@ -126,7 +128,21 @@ def test_result_files_are_fetched_by_the_openai_client(
     head, first, *_ = table(content)
     assert head[:3] == ["step", "train_loss", "train_accuracy"]
     assert first[:3] == ["1", "2.0", "0.25"]
+    later = SimpleUploadedFile("later.jsonl", jsonl(lessons(2)))
+    uploaded = [file_uploads.store_file(None, later).public_id]
+    assert [file.id for file in client.files.list()] == [*uploaded, name], "the newest first"
+    assert [file.id for file in client.files.list(order="asc", limit=1)] == [name, *uploaded], "page by page"
+    assert [(file.id, file.bytes) for file in client.files.list(purpose="fine-tune-results")] == [(name, about.bytes)]
+    assert [file.id for file in client.files.list(purpose="fine-tune")] == uploaded
+    with pytest.raises(openai.PermissionDeniedError):
+        client.files.delete(name)
+    token = token_of(pages_seed.person("researcher"), "read", "train")
+    with pytest.raises(openai.ConflictError, match="made of the numbers of its training job"):
+        client.with_options(api_key=token).files.delete(name)
+    with pytest.raises(openai.BadRequestError):
+        list(client.files.list(after="file-nowhere"))
     TrainingJob.objects.filter(pk=job.pk).update(state=TrainingState.RUNNING)
+    assert [file.id for file in client.files.list()] == uploaded
     assert client.fine_tuning.jobs.retrieve(job.public_id).result_files == []
     with pytest.raises(openai.NotFoundError):
         client.files.retrieve(name)

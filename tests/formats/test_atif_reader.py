@@ -162,9 +162,8 @@ def test_a_file_gives_its_good_records_and_says_what_the_others_lack(monkeypatch
     lines = "\n".join([json.dumps(TERMINAL), "{broken", json.dumps(bad), json.dumps({"task_info": {}})]).encode()
     assert holds_atif(lines)
     items = list(records_in(io.BytesIO(lines), "runs.jsonl", 1 << 20))
-    assert [item.get("at", "in") for item in items] == [
-        "in", "line 2", "line 3.steps[2].step_id", "line 4.schema_version"
-    ]  # fmt: skip
+    assert [item.get("at", "in") for item in items] == ["in", "line 2", "line 3.steps[2].step_id", "in"]
+    assert items[3]["other"] == {"task_info": {}}, "a run in another format, which an export has beside it"
     assert items[0]["record"] == TERMINAL
     single = json.dumps(TERMINAL, indent=1).encode()
     assert [item["place"] for item in records_in(io.BytesIO(single), "trajectory.json", 1 << 20)] == ["[0]"]

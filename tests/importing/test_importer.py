@@ -25,8 +25,9 @@ from webapp.jobs.registry import KINDS
 from webapp.jobs.services import claim
 from webapp.scenarios.importer import import_entries
 from webapp.scenarios.models import Check, Scenario, StateBody, Task, TaskRevision
-from webapp.scenarios.services import exported_scenarios, start_envscaler_import
+from webapp.scenarios.services import start_envscaler_import
 from webapp.scenarios.states import load_state, store_state
+from webapp.scenarios.task_records import exported_scenarios
 from webapp.trajectories.importer import import_runs
 
 from . import samples

@@ -33,7 +33,7 @@ from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.trajectories.rollouts.services import start_rollout
 from webapp.trajectories.rollouts.spec import Spec
 from webapp.trajectories.states import broken_steps, state_at
-from webapp.trajectories.trajectory_list import export_line
+from webapp.trajectories.transfer.written_records import spell_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -208,7 +208,7 @@ def test_a_talk_that_never_opens_is_lost_and_the_others_go_on(reply: Scripted, m
     lost, *others = rollout.attempts.select_related("trajectory")
     assert lost.trajectory is not None
     assert (lost.state, lost.trajectory.step_count, lost.trajectory.reward) == ("infra_error", 0, None)
-    assert json.loads(export_line(lost.trajectory))["messages"] == []
+    assert spell_run(lost.trajectory)["messages"] == []
     assert others[-1].trajectory is not None
     assert others[-1].trajectory.outcome == "solved"
 
@@ -298,7 +298,7 @@ def test_what_was_made_here_can_be_exported_and_imported_and_gives_the_same() ->
     rollout = started(policy="noisy", noise=0.5, attempts=3, seed=2)
     assert run(rollout).state == JobState.SUCCEEDED
     made = list(Trajectory.objects.order_by("id"))
-    entries = [Entry(f"[{number}]", json.loads(export_line(row))) for number, row in enumerate(made)]
+    entries = [Entry(f"[{number}]", json.loads(json.dumps(spell_run(row)))) for number, row in enumerate(made)]
     told = import_runs(default_sandbox(), entries, "test")
     assert (told["created"], told["reproduced"], told["failed"]) == (3, 3, []), told
     again = list(Trajectory.objects.filter(source="test").order_by("id"))

@@ -22,7 +22,7 @@ from webapp.jobs.models import JobState
 from webapp.scenarios.importer import import_task
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import save_reference
-from webapp.scenarios.services import exported_scenarios
+from webapp.scenarios.task_records import exported_scenarios
 from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.matrix import compute_matrix
 from webapp.trajectories.models import Score, Trajectory

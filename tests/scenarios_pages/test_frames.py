@@ -28,7 +28,7 @@ from webapp.scenarios.audits import services as audits
 from webapp.scenarios.frames import services
 from webapp.scenarios.importer import find_unchanged
 from webapp.scenarios.models import Task, TaskRevision
-from webapp.scenarios.services import exported_scenarios
+from webapp.scenarios.task_records import exported_scenarios
 from webapp.trajectories.services import save_run
 
 pytestmark = pytest.mark.django_db

@@ -33,7 +33,7 @@ from webapp.scenarios.frames import services as frames
 from webapp.scenarios.golden import services
 from webapp.scenarios.human_work import BESIDE
 from webapp.scenarios.models import Task
-from webapp.scenarios.services import exported_scenarios
+from webapp.scenarios.task_records import exported_scenarios
 from webapp.scenarios.verifiers import read_verifier
 from webapp.trajectories.matrix import compute_matrix
 from webapp.trajectories.services import save_run

@@ -56,7 +56,7 @@ def test_a_file_of_many_goes_in_once_with_steps_and_no_judgement() -> None:
 def test_the_good_go_in_and_the_others_are_listed_with_their_place() -> None:
     result = import_file(lines(TERMINAL, changed(TERMINAL, "steps", 2), {"task_info": {}}, 7), "mixed.jsonl")
     assert (result["created"], [item["place"] for item in result["failed"]]) == (
-        1, ["line 2.steps[2].step_id", "line 3.schema_version", "line 4"]
+        1, ["line 3", "line 2.steps[2].step_id", "line 4"]
     )  # fmt: skip
     with pytest.raises(FailedWithResult, match=r"1 of 1 records failed.*steps\[1\]\.step_id"):
         import_file(lines(changed(OLDEST, "steps", 1)), "bad.json")

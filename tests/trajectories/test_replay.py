@@ -74,7 +74,9 @@ def test_a_second_import_changes_nothing_and_the_export_is_equal(tmp_path: Path)
     assert Task.objects.get().trajectory_count == 2
     call_command("export_trajectories", tmp_path / "out.jsonl")
     lines = (tmp_path / "out.jsonl").read_text().splitlines()
-    assert [json.dumps(json.loads(line)) for line in lines] == [json.dumps(run) for run in runs]
+    environment, task, *told = [json.loads(line) for line in lines]
+    assert (environment["env_id"], task["task_id"]) == ("desk", "task_1"), "what they rest on comes first"
+    assert [json.dumps(run) for run in told] == [json.dumps(run) for run in runs]
     out = io.StringIO()
     call_command("import_trajectories", tmp_path / "out.jsonl", json=True, stdout=out, stderr=io.StringIO())
     assert json.loads(out.getvalue())["unchanged"] == 2

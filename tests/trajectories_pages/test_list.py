@@ -86,10 +86,11 @@ def test_the_selection_is_exported_as_lines(reader):
     Trajectory.objects.filter(pk=run.pk).update(record={})
     answer = reader.get("/trajectories/export.jsonl?policy=other")
     assert answer["Content-Disposition"].startswith("attachment")
-    assert len(streamed(answer).splitlines()) == 120
-    own = json.loads(streamed(reader.get("/trajectories/export.jsonl?policy=qwen")))
-    assert own["trajectory"] == run.pk
-    assert len(own["steps"]) == 13
+    # The environment and the task that they rest on stand before the first.
+    assert len(streamed(answer).splitlines()) == 2 + 120
+    own = json.loads(streamed(reader.get("/trajectories/export.jsonl?policy=qwen")).splitlines()[-1])
+    assert own["task_info"]["task_id"] == run.task.key
+    assert len(own["trajectory"]) == 1 + run.call_count, "without a record it is spelled by its steps"
 
 
 def test_attempts_at_a_task(reader):

@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError
 
 from synthesis.contracts import Frozen
 from synthesis.errors import FormatError
+from synthesis.formats.sft_reader import is_other_form, read_other_form
 from synthesis.json_reader import read_json
 from training.dataset.rows import MOST_LEVELS, DatasetKind, Row, TaskRow, TrajectoryRow
 
@@ -126,7 +127,8 @@ def _kind_of(file: BinaryIO, limits: UploadLimits, leave_out: bool) -> DatasetKi
     if kind is None:
         raise FormatError(
             "line 1",
-            "is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and `completion`).",
+            "is neither a task (it has no `rollout`) nor a trajectory (no `messages`, no `prompt` and `completion`, no "
+            "`conversations` of ShareGPT, no `instruction` and `output` of Alpaca).",
         )
     return kind or "trajectories"  # whose check says what is wrong with lines that cannot be read
 
@@ -141,7 +143,8 @@ def _kind_of_line(line: bytes) -> DatasetKind | Literal[""] | None:
     names = set(row) if isinstance(row, dict) else set()
     if "rollout" in names:
         return "tasks"
-    return "trajectories" if names & {"messages", "prompt", "completion"} else None
+    is_spoken = bool(names & {"messages", "prompt", "completion"}) or (bool(names) and is_other_form(row))
+    return "trajectories" if is_spoken else None
 
 
 def parse_line(line: bytes, kind: DatasetKind) -> Row:
@@ -149,6 +152,8 @@ def parse_line(line: bytes, kind: DatasetKind) -> Row:
     value = read_json(line, most_levels=MOST_LEVELS)
     if not isinstance(value, dict):
         raise FormatError("", "must be one JSON object")
+    if kind == "trajectories" and is_other_form(value):
+        value = read_other_form(value, MOST_LEVELS)
     return read_row(value, kind)
 
 

@@ -15,9 +15,10 @@ from pydantic import Field
 from webapp.datasets import file_uploads, queries
 from webapp.datasets.file_schemas import FileDeleted, FileList, FileOut, file_out, made_file_out
 from webapp.datasets.models import StoredFile
+from webapp.errors import Conflict
 from webapp.rest.auth import needs, person
 from webapp.rest.idempotency import idempotent
-from webapp.rest.openai_lists import A_PAGE, After, PublicId, paged
+from webapp.rest.openai_lists import A_PAGE, After, PublicId, no_such_place
 from webapp.rest.problems import FieldError, Problem
 from webapp.rest.types import ShortText, file_of
 
@@ -31,7 +32,9 @@ class FilesQuery(Schema):
     after: After = ""
     limit: Annotated[int, Field(ge=1, le=1_000, description=A_PAGE)] = 100
     order: Annotated[Literal["asc", "desc"], Field(description="`desc`: the newest first.")] = "desc"
-    purpose: Annotated[ShortText, Field(description="Only files uploaded for this.")] = ""
+    purpose: Annotated[
+        ShortText, Field(description="Only files of this purpose: `fine-tune` or `fine-tune-results`.")
+    ] = ""
 
 
 def find(file: str) -> StoredFile:
@@ -83,14 +86,17 @@ def upload_file(
 
 @router.get("/files", auth=needs("read"), response=FileList)
 def list_files(request: HttpRequest, query: Query[FilesQuery]) -> Any:
-    """Uploaded files, newest first unless `order` is `asc`."""
-    rows = queries.files(query.purpose)
-    files, more = paged(rows, query.after, query.limit, newest=query.order == "desc")
+    """Uploaded files and the result files of training jobs that ended, newest first unless `order` is `asc`."""
+    try:
+        files, more = queries.page_of_files(query.purpose, query.after, query.limit, newest=query.order == "desc")
+    except StoredFile.DoesNotExist as error:
+        raise no_such_place(query.after) from error
+    listed = [made_file_out(file) if isinstance(file, queries.MadeFile) else file_out(file) for file in files]
     return {
         "object": "list",
-        "data": [file_out(row) for row in files],
-        "first_id": files[0].public_id if files else None,
-        "last_id": files[-1].public_id if files else None,
+        "data": listed,
+        "first_id": listed[0]["id"] if listed else None,
+        "last_id": listed[-1]["id"] if listed else None,
         "has_more": more,
     }
 
@@ -104,7 +110,10 @@ def get_file(request: HttpRequest, file: PublicId) -> Any:
 
 @router.delete("/files/{file}", auth=needs("train"), response=FileDeleted)
 def delete_file(request: HttpRequest, file: PublicId) -> Any:
-    """Delete a file that no dataset was made of."""
+    """Delete a file that no dataset was made of. A training job's results stay: 409."""
+    source = queries.source_of(file)
+    if source is not None and source.find(file) is not None:
+        raise Conflict(f"The file {file} cannot be deleted: {source.why_kept}")
     row = find(file)
     file_uploads.delete_file(person(request), row)
     return {"id": row.public_id, "object": "file", "deleted": True}

@@ -14,6 +14,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from synthesis.errors import InputError
+from synthesis.formats.files import ARCHIVES
 from synthesis.formats.values import clean
 from synthesis.parser import ReadLimits, read_apart
 from training.dataset import DatasetKind, UploadLimits, UploadReport, without_lines
@@ -70,6 +71,7 @@ def store_file(
         raise BadFile(f"{name}: the file is empty: one JSON object a line is expected.")
     if size > most:
         raise BadFile(f"{name}: larger than {settings.UPLOAD_LIMIT_MIB} MiB; split it.")
+    _require_no_archive(name, file)
     stream = cast(BinaryIO, file)
     row = StoredFile(public_id=new_id("file"), filename=name, purpose=PURPOSE, bytes=size, created_by=user)
     row.kind, row.leave_out = kind, leave_out
@@ -87,6 +89,15 @@ def store_file(
         file.seek(0)
         row.stored = default_storage.save(_original(row), file)
     return _keep(user, row)
+
+
+def _require_no_archive(name: str, file: File[bytes]) -> None:
+    """Raise BadFile: it is packed. Exports of this site are archives, with the file of rows in them."""
+    head = file.read(4)
+    file.seek(0)
+    kind = next((kind for magic, kind in ARCHIVES.items() if head.startswith(magic)), "")
+    if kind:
+        raise BadFile(f"{name}: a {kind} archive; unpack it and upload the file of rows in it, such as train.jsonl.")
 
 
 def _original(row: StoredFile) -> str:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import TypeVar
 
-from django.db.models import QuerySet
+from django.db.models import Model, Q, QuerySet
 
 from webapp.datasets.models import Dataset, DatasetState, StoredFile
+
+Row = TypeVar("Row", bound=Model)
 
 
 @dataclass(frozen=True)
@@ -23,15 +26,73 @@ class MadeFile:
     content: bytes
 
 
-FileSource = Callable[[str], MadeFile | None]
+@dataclass(frozen=True)
+class FilePlace:
+    """Where a file stands in the list of files: by the time it was made, then by its id."""
+
+    created_at: datetime
+    id: str
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """Files that an app makes: of one purpose, found by their ids, and listed from behind a place."""
+
+    purpose: str
+    find: Callable[[str], MadeFile | None]
+    list_files: Callable[[FilePlace | None, int, bool], list[MadeFile]]
+    """Of a place, a number and whether the newest come first."""
+    why_kept: str
+    """Why none of them can be deleted."""
+
+
 FILE_SOURCES: dict[str, FileSource] = {}
 """Sources of made files by how the ids of these begin; apps that have some add to it (`AppConfig.ready`)."""
 
 
+def source_of(public_id: str) -> FileSource | None:
+    """The source whose files have ids that begin so; None for those that people upload."""
+    return next((source for prefix, source in FILE_SOURCES.items() if public_id.startswith(prefix)), None)
+
+
 def find_made_file(public_id: str) -> MadeFile | None:
     """The file of this id; None if no source has it."""
-    source = next((source for prefix, source in FILE_SOURCES.items() if public_id.startswith(prefix)), None)
-    return source(public_id) if source is not None else None
+    source = source_of(public_id)
+    return source.find(public_id) if source is not None else None
+
+
+def page_of_files(purpose: str, after: str, limit: int, *, newest: bool) -> tuple[list[StoredFile | MadeFile], bool]:
+    """(files, whether there are more) of a purpose or of all, uploaded and made ones in one order, from behind the one
+    with the id `after`. Raises StoredFile.DoesNotExist: there is no such file."""
+    place = _place_of(after) if after else None
+    uploaded = behind(files(purpose), place, "created_at", newest=newest)
+    found: list[StoredFile | MadeFile] = list(uploaded[: limit + 1])
+    for source in FILE_SOURCES.values():
+        if purpose in ("", source.purpose):
+            found += source.list_files(place, limit + 1, newest)
+    found.sort(key=_sort_key, reverse=newest)
+    return found[:limit], len(found) > limit
+
+
+def behind(rows: QuerySet[Row], place: FilePlace | None, column: str, *, newest: bool) -> QuerySet[Row]:
+    """Rows with a `public_id` from behind a place, in the order of the list of files."""
+    if place is not None:
+        way = "lt" if newest else "gt"
+        later = Q(**{f"{column}__{way}": place.created_at})
+        rows = rows.filter(later | Q(**{column: place.created_at, f"public_id__{way}": place.id}))
+    return rows.order_by(*((f"-{column}", "-public_id") if newest else (column, "public_id")))
+
+
+def _place_of(public_id: str) -> FilePlace:
+    made = find_made_file(public_id)
+    if made is not None:
+        return FilePlace(made.created_at, made.id)
+    row = StoredFile.objects.only("created_at", "public_id").get(public_id=public_id)
+    return FilePlace(row.created_at, row.public_id)
+
+
+def _sort_key(file: StoredFile | MadeFile) -> tuple[datetime, str]:
+    return file.created_at, file.id if isinstance(file, MadeFile) else file.public_id
 
 
 def known() -> QuerySet[Dataset]:

@@ -2,35 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any
 
 from asgiref.sync import sync_to_async
 from django.db.models import QuerySet
 from django.http import StreamingHttpResponse
 
+from synthesis.formats.envscaler import environment
 from synthesis.formats.envscaler_export import environments_to_envscaler
-from webapp.environments.models import Environment
+from synthesis.formats.files import Entry
+from synthesis.formats.own_parts import spell_parts
+from synthesis.formats.records import EnvironmentParts, EnvironmentRecord, ToolRecord
+from synthesis.formats.values import read_or_fail
+from webapp.environments.models import Environment, Version
 
 BATCH = 20
 OPEN, CLOSE = "{", "\n}\n"
+SOURCE = "envscaler"
 
 
-def batch(rows: QuerySet[Environment], after: int) -> list[tuple[int, str, dict[str, object]]]:
+def exported_environments(rows: QuerySet[Environment]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The current records of some environments under the keys of a file, in the order they came in."""
+    keys, last = FileKeys(), 0
+    while chunk := _batch(rows, last):
+        last = chunk[-1][0]
+        yield from keys.spell([version for _, version in chunk])
+
+
+def spell_versions(versions: Sequence[int]) -> Iterator[tuple[Version, dict[str, Any]]]:
+    """Versions by their primary keys, in this order, with their records as an import reads them."""
+    for row in _read_versions(versions):
+        yield row, _spell(row, "")
+
+
+class FileKeys:
+    """Keys of a file's object: an environment's own, with its source beside it if two sources share it."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+
+    def spell(self, versions: Sequence[int]) -> Iterator[tuple[str, dict[str, Any]]]:
+        for row in _read_versions(versions):
+            key = row.environment.key
+            key = f"{key} ({row.environment.source})" if key in self.seen else key
+            self.seen.add(key)
+            yield key, _spell(row, key)
+
+
+def _read_versions(versions: Sequence[int]) -> Iterator[Version]:
+    known = Version.objects.select_related("environment").prefetch_related("tools").in_bulk(versions)
+    return (known[pk] for pk in versions if pk in known)
+
+
+def _spell(row: Version, file_key: str) -> dict[str, Any]:
+    """The record with what reading it alone under this key of a file would lose."""
+    owner = row.environment
+    is_current = row.pk == owner.current_id
+    source = "" if owner.source == SOURCE else owner.source
+    read = read_or_fail(environment, Entry("record", row.record, file_key))
+    if not isinstance(read, EnvironmentRecord):  # an earlier version took it; the import says what is wrong
+        return spell_parts(row.record, EnvironmentParts(source=source, current=is_current))
+    tools = tuple(
+        ToolRecord(name=tool.name, description=tool.description, kind=tool.kind, raw_schema=tool.raw_schema)
+        for tool in row.tools.all()
+    )
+    parts = EnvironmentParts(
+        source=source,
+        key="" if read.key == owner.key else owner.key,
+        name="" if read.name == owner.name or not is_current else owner.name,
+        tools=() if tools == read.tools else tools,
+        current=is_current,
+    )
+    return spell_parts(row.record, parts)
+
+
+def _batch(rows: QuerySet[Environment], after: int) -> list[tuple[int, int]]:
     rest = rows.filter(pk__gt=after, current__isnull=False).order_by("pk")
-    return list(rest.values_list("pk", "key", "current__record")[:BATCH])
+    return list(rest.values_list("pk", "current_id")[:BATCH])
+
+
+def _listed(keys: FileKeys, versions: list[int]) -> list[tuple[str, dict[str, Any]]]:
+    return list(keys.spell(versions))
 
 
 async def stream(rows: QuerySet[Environment]) -> AsyncIterator[str]:
-    """One object keyed by environment id. An id that two sources share is exported from the first alone."""
-    last, first, seen = 0, True, set[str]()
+    """One object keyed by environment id."""
+    last, first, keys = 0, True, FileKeys()
     yield OPEN
-    while chunk := await sync_to_async(batch)(rows, last):
+    while chunk := await sync_to_async(_batch)(rows, last):
         last = chunk[-1][0]
-        fresh = [(key, record) for _, key, record in chunk if not (key in seen or seen.add(key))]  # type: ignore[func-returns-value]
-        text = "".join(environments_to_envscaler(fresh)).removeprefix(OPEN).removesuffix(CLOSE)
-        if text:
-            yield text if first else f",{text}"
-            first = False
+        records = await sync_to_async(_listed)(keys, [version for _, version in chunk])
+        text = "".join(environments_to_envscaler(records)).removeprefix(OPEN).removesuffix(CLOSE)
+        yield text if first else f",{text}"
+        first = False
     yield CLOSE
 
 

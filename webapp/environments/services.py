@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Count, F, QuerySet
+from django.db.models import Count, F
 
 from synthesis.assessment.environments import view_of
 from synthesis.contracts import Finding as FoundDefect
@@ -202,9 +202,3 @@ def count_findings(versions: Iterable[int]) -> dict[str, int]:
     """How often each kind of finding stands on these versions."""
     rows = Finding.objects.filter(version__in=list(versions)).values_list("kind").annotate(Count("id"))
     return dict(rows.order_by("kind"))
-
-
-def exported_environments(rows: QuerySet[Environment]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The current records of some environments as they were imported, in the order they came in."""
-    rows = rows.filter(current__isnull=False).order_by("id")
-    yield from rows.values_list("key", "current__record").iterator(chunk_size=200)

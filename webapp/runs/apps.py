@@ -12,7 +12,7 @@ class RunsConfig(AppConfig):
         from webapp.datasets.services import HOLDERS  # models are there only now
         from webapp.lists.registry import register_list
         from webapp.runs.candidates import register
-        from webapp.runs.curves.result_files import PREFIX, find_result_file
+        from webapp.runs.curves.result_files import PREFIX, SOURCE
         from webapp.runs.job_list import TRAINING_JOBS
         from webapp.runs.local.worker_process import startable_candidates
         from webapp.runs.queries import open_jobs_on
@@ -20,4 +20,4 @@ class RunsConfig(AppConfig):
         register_list(TRAINING_JOBS, "runs:list")
         register("beside the site", startable_candidates)
         HOLDERS["training jobs"] = open_jobs_on
-        FILE_SOURCES[PREFIX] = find_result_file
+        FILE_SOURCES[PREFIX] = SOURCE

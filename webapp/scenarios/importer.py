@@ -25,7 +25,7 @@ from synthesis.errors import (
     StateError,
 )
 from synthesis.formats.answer_form import require_answer_tool
-from synthesis.formats.envscaler import parse_environments, parse_scenarios
+from synthesis.formats.envscaler import parse_environments, parse_scenarios, split_kinds
 from synthesis.formats.files import Entry
 from synthesis.formats.records import EnvironmentRecord, Failure, TaskRecord
 from synthesis.formats.values import clean
@@ -35,7 +35,7 @@ from synthesis.verifiers.rewards import complete_verdicts, list_labels, reward_e
 from webapp.content_store import Saved
 from webapp.environments.importer import import_environment
 from webapp.environments.models import Environment, Version
-from webapp.environments.services import count_findings, program_of
+from webapp.environments.services import count_findings, program_of, record_hash
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import (
     BESIDE,
@@ -46,6 +46,7 @@ from webapp.scenarios.human_work import (
 )
 from webapp.scenarios.models import Task, TaskRevision
 from webapp.scenarios.services import (
+    SOURCE,
     SavedTask,
     Start,
     count_task_findings,
@@ -106,7 +107,14 @@ class Import:
     task_ids: list[int] = field(default_factory=list)
     beside: list[dict[str, Any]] = field(default_factory=list)
     """What came in while human work stayed current."""
-    versions: dict[str, Version | None] = field(default_factory=dict)
+    versions: dict[tuple[str, str, str], Version | None] = field(default_factory=dict)
+    """By source, key and content hash; without a hash the one that tasks rest on if they name none."""
+    revisions: dict[str, int] = field(default_factory=dict)
+    """Primary keys by the content hash that a record says."""
+    keeps_known: bool = False
+    """Whether environments and tasks that were here before stay as they are: what runs bring along replaces nothing."""
+    made: set[tuple[str, int]] = field(default_factory=set)
+    """Environments and tasks that came in with this import."""
     programs: dict[int, Program] = field(default_factory=dict)
     hung: Counter[int] = field(default_factory=Counter)
     """How often in a row each version's program ran out of time at its start."""
@@ -123,7 +131,7 @@ class Import:
 
     def _findings(self) -> dict[str, int]:
         counts: Counter[str] = Counter()
-        versions = [version.pk for version in self.versions.values() if version]
+        versions = list({version.pk for version in self.versions.values() if version})
         for start in range(0, max(len(versions), len(self.task_ids)), CHUNK):
             counts.update(count_findings(versions[start : start + CHUNK]))
             counts.update(count_task_findings(self.task_ids[start : start + CHUNK]))
@@ -146,23 +154,42 @@ def import_entries(
     before every record and may raise to stop. Raises `SandboxUnavailable`.
     """
     run = Import(sandbox, source)
-    tasks = list(parse_scenarios(list(scenarios)))
+    import_records(run, *split_kinds(environments, scenarios), progress)
+    if not frames:
+        return run.report()
+    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user)
+    return run.report() | {"frames": framed.report()}
+
+
+def import_records(
+    run: Import,
+    environments: Sequence[Entry],
+    scenarios: Sequence[Entry],
+    progress: Progress = lambda done, total, note: None,
+) -> None:
+    """Import environments, then tasks; of each the one that is to be current comes last."""
+    tasks = sorted(parse_scenarios(list(scenarios)), key=_is_current)
     states: dict[str, list[dict[str, Any]]] = {}
     for _, task in tasks:
         if isinstance(task, TaskRecord):
             states.setdefault(task.environment_key, []).append(task.initial_state)
     total = len(environments) + len(tasks)
-    for done, (place, record) in enumerate(parse_environments(list(environments))):
+    for done, (place, record) in enumerate(sorted(parse_environments(list(environments)), key=_is_current)):
         progress(done, total, f"Environment {place}")
         _one_environment(run, place, record, states)
     for done, (place, task) in enumerate(tasks, len(environments)):
         progress(done, total, f"Scenario {place}")
         _one_task(run, place, task)
     progress(total, total, "")
-    if not frames:
-        return run.report()
-    framed = frame_tasks(sandbox, leave_out_human_work(run.task_ids), user)
-    return run.report() | {"frames": framed.report()}
+
+
+def _is_current(item: tuple[str, Any]) -> bool:
+    return isinstance(item[1], Failure) or item[1].parts.current
+
+
+def choose_source(said: str, chosen: str) -> str:
+    """The source that a record is kept under: the one that it says, unless another than the usual one is chosen."""
+    return said if said and chosen == SOURCE else chosen
 
 
 def guarded(place: str, action: Callable[[], None]) -> Failure | None:
@@ -188,35 +215,60 @@ def _one_environment(
     def action() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
-        saved, version = import_environment(run.sandbox, record, run.source, states.get(record.key, ()))
+        source = choose_source(record.parts.source, run.source)
+        version = _find_kept_version(run, record, source)
+        saved: Saved = "unchanged"
+        if version is None:
+            saved, version = import_environment(run.sandbox, record, source, states.get(record.key, ()))
         run.environments.add(saved)
+        if saved == "created":
+            run.made.add(("environment", version.environment_id))
         if saved in STAYED:
             run.beside.append(describe_version_beside(version))
-        run.versions[record.key] = version
+        run.versions[source, record.key, ""] = run.versions[source, record.key, version.content_hash] = version
 
     failure = guarded(place, action)
     if failure:
         run.environments.fail(failure)
 
 
+def _find_kept_version(run: Import, record: EnvironmentRecord, source: str) -> Version | None:
+    """The version that stays, of an environment that was here before: the one with this content, else the current."""
+    if not run.keeps_known:
+        return None
+    known = Environment.objects.filter(source=source, key=record.key, current__isnull=False).first()
+    if known is None or ("environment", known.pk) in run.made:
+        return None
+    same = known.versions.select_related("environment").filter(content_hash=record_hash(record)).first()
+    return same or known.current
+
+
 def _one_task(run: Import, place: str, record: TaskRecord | Failure) -> None:
     def action() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
-        version = _version(run, record, place)
-        task = find_unchanged(record, version, run.source)
+        version, source = _version(run, record, place), choose_source(record.parts.source, run.source)
+        if run.keeps_known and _is_known(run, record, version, source):
+            run.scenarios.add("unchanged")
+            run.tasks.add("unchanged")
+            return
+        task = find_unchanged(record, version, source)
         if task:
-            keep_reference(task, record, run.source)
+            keep_reference(task, record, source)
             run.scenarios.add("unchanged")
             run.tasks.add("unchanged")
             run.task_ids.append(task.pk)
             return
-        kept = find_kept_beside(record, version, run.source)
+        kept = find_kept_beside(record, version, source)
         if kept:
             run.scenarios.add("unchanged")
             _add_task(run, "kept", kept)
             return
-        saved = _import_task(run, record, version)
+        saved = _import_task(run, record, version, source)
+        if saved.task == "created":
+            run.made.add(("task", saved.row.pk))
+        if record.parts.revision:
+            run.revisions[record.parts.revision] = saved.revision.pk
         run.scenarios.add(saved.scenario)
         _add_task(run, saved.task, saved.revision)
 
@@ -234,12 +286,24 @@ def _add_task(run: Import, saved: Saved, revision: TaskRevision) -> None:
         run.beside.append(describe_revision_beside(revision))
 
 
+def _is_known(run: Import, record: TaskRecord, version: Version, source: str) -> bool:
+    rows = Task.objects.filter(environment=version.environment_id, source=source, key=record.key)
+    return rows.exclude(pk__in=[pk for kind, pk in run.made if kind == "task"]).exists()
+
+
 def _version(run: Import, record: TaskRecord, place: str) -> Version:
+    """The version that a task names, else the one of its environment in the files, else the current one."""
     key = record.environment_key
-    if key not in run.versions:
-        known = Environment.objects.filter(source=run.source, key=key).select_related("current").first()
-        run.versions[key] = known.current if known else None
-    version = run.versions[key]
+    source = choose_source(record.parts.environment_source, run.source)
+    named = (source, key, record.parts.version)
+    if record.parts.version and named not in run.versions:
+        rows = Version.objects.select_related("environment").filter(environment__source=source, environment__key=key)
+        run.versions[named] = rows.filter(content_hash=record.parts.version).first()
+    version = run.versions.get(named)
+    if version is None and (source, key, "") not in run.versions:
+        known = Environment.objects.filter(source=source, key=key).select_related("current").first()
+        run.versions[source, key, ""] = known.current if known else None
+    version = version or run.versions.get((source, key, ""))
     if version is None:
         raise FormatError(f"{place}.env_id", f"the environment {key!r} is neither in the files nor known here")
     return version
@@ -251,7 +315,7 @@ def _program(run: Import, version: Version) -> Program:
     return run.programs[version.pk]
 
 
-def _import_task(run: Import, record: TaskRecord, version: Version) -> SavedTask:
+def _import_task(run: Import, record: TaskRecord, version: Version, source: str) -> SavedTask:
     """Store one task; a program that hung `MAX_HUNG` times in a row is not started for yet another one."""
     program = _program(run, version)
     initial = encode_state(record.initial_state)
@@ -261,7 +325,7 @@ def _import_task(run: Import, record: TaskRecord, version: Version) -> SavedTask
     else:
         start = look_at_start(run.sandbox, record, program, initial)
         run.hung[version.pk] = run.hung[version.pk] + 1 if start.hung else 0
-    return save_task(record, version, store_state(initial), start, run.source)
+    return save_task(record, version, store_state(initial), start, source)
 
 
 def import_task(

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.files.base import File
 from django.db import transaction
-from django.db.models import Count, F, Q, QuerySet
+from django.db.models import Count, F, Q
 
 from synthesis.contracts import Finding as FoundDefect
 from synthesis.contracts import GoldenVerifier, Mark, Verifier
 from synthesis.errors import InputError
-from synthesis.formats.envscaler_export import scenario_to_envscaler, without_state
+from synthesis.formats.envscaler_export import without_state
 from synthesis.formats.former_answers import explain_superseded
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
-from synthesis.runtime.encoding import decode_state
 from synthesis.verifiers.rewards import hash_verifier, list_labels
-from webapp.content_store import Saved, content_hash, unpack
+from webapp.content_store import Saved, content_hash
 from webapp.environments import totals
 from webapp.environments.models import Environment, Version
 from webapp.environments.services import finding_fields
@@ -318,38 +317,6 @@ def count_task_findings(tasks: Iterable[int]) -> dict[str, int]:
     """How often each kind of finding stands on the current revisions of these tasks."""
     rows = TaskFinding.objects.filter(revision__task__in=list(tasks), revision__task__current=F("revision"))
     return dict(rows.values_list("kind").annotate(Count("id")).order_by("kind"))
-
-
-def exported_scenarios(rows: QuerySet[Task]) -> Iterator[dict[str, Any]]:
-    """The current records of some tasks as they were imported, in the order they came in."""
-    rows = rows.filter(current__isnull=False).order_by("id")
-    for row in rows.values_list(*EXPORTED).iterator(chunk_size=100):
-        yield spell_record(*row)
-
-
-EXPORTED = (
-    "key",
-    "current__record",
-    "current__scenario__initial_id",
-    "current__scenario__initial__body",
-    "current__golden_id",
-    "current__golden__body",
-)
-"""What `spell_record` takes."""
-
-
-def spell_record(
-    key: str, raw: dict[str, Any], initial_id: str, initial: Any, golden_id: str | None, golden: Any
-) -> Any:
-    """Return the record of a current revision as an import reads it.
-
-    It names its task by the key: the parts of a task that was split have one record, and are different tasks.
-    """
-    if clean(str(raw.get("task_id", key))) != key:
-        raw = {**raw, "task_id": key}
-    state = decode_state(unpack(StateBody, initial_id, initial))
-    goal = unpack(StateBody, golden_id, golden) if golden_id is not None else None
-    return scenario_to_envscaler(raw, state, goal)
 
 
 def start_envscaler_import(

@@ -31,6 +31,7 @@ from webapp.trajectories.schemas import (
     TrajectoryQuery,
 )
 from webapp.trajectories.services import start_trajectory_import
+from webapp.trajectories.transfer.written_records import attachment
 
 router = Router(tags=["trajectories"])
 
@@ -46,9 +47,12 @@ def list_trajectories(request: HttpRequest, query: Query[TrajectoryQuery]) -> An
 
 @router.get("/trajectories/export", auth=needs("read"), openapi_extra=file_of("application/jsonl", "One run a line"))
 def export_trajectories(request: HttpRequest, query: Query[TrajectoryFilterQuery]) -> StreamingHttpResponse:
-    """The runs that the filters leave, as JSON lines, newest first."""
+    """The runs that the filters leave, as JSON lines, newest first, each behind the environment and task it rests on.
+
+    `POST /imports/trajectories` takes the file as it is, also where nothing of it is known.
+    """
     audit(person(request), "trajectories.export", **query.model_dump(mode="json", exclude_defaults=True))
-    return trajectory_list.attachment(trajectory_list.rows_of(query.filters()))
+    return attachment(trajectory_list.rows_of(query.filters()))
 
 
 def find(pk: int) -> Trajectory:

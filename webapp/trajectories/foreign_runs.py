@@ -30,9 +30,15 @@ SEARCHED = 4_000
 
 
 def import_foreign_runs(
-    content: bytes, name: str, limit: int, progress: Progress = lambda done, total, note: None, source: str = SOURCE
+    content: bytes,
+    name: str,
+    limit: int,
+    progress: Progress = lambda done, total, note: None,
+    source: str = SOURCE,
+    others: list[Entry] | None = None,
 ) -> dict[str, Any]:
-    """Store the trajectories of a file's bytes. `progress` is called before each and may raise to stop.
+    """Store the trajectories of a file's bytes. `progress` is called before each and may raise to stop. `others` gets
+    the records that this site exports beside them; without it they are failures.
 
     The file is read in a process of its own; what of it is no trajectory is listed, and the rest goes in. Raises
     UnreadableFile, TooCostly, InfrastructureError.
@@ -43,6 +49,12 @@ def import_foreign_runs(
     for item in read_apart(f"{records_in.__module__}:{records_in.__name__}", io.BytesIO(content), arguments, LIMITS):
         progress(read, read + 1, f"Trajectory {item['place']}")
         read += 1
+        if "other" in item and others is not None:
+            others.append(Entry(item["place"], item["other"]))
+            continue
+        if "other" in item:
+            _fail(tally, f"{item['place']}.schema_version", "missing: this is no ATIF trajectory")
+            continue
         if "reason" in item:
             _fail(tally, item["at"], item["reason"])
             continue

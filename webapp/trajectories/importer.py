@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from synthesis.contracts import Reference, ReferenceCall
 from synthesis.errors import FormatError
+from synthesis.formats.atif_reader import holds_atif
 from synthesis.formats.envscaler_runs import parse_runs
-from synthesis.formats.files import Entry
+from synthesis.formats.files import Entry, UnreadableFile, parse_entries, unpack
 from synthesis.formats.records import Failure, RunRecord
 from synthesis.formats.submissions import read_submitted_run
 from synthesis.formats.values import clean
@@ -21,15 +22,17 @@ from webapp.environments.models import Environment
 from webapp.scenarios.answers.answer_form import read_answer_form
 from webapp.scenarios.frames.services import frame_tasks
 from webapp.scenarios.human_work import leave_out_human_work
-from webapp.scenarios.importer import Progress, guarded
+from webapp.scenarios.importer import Progress, choose_source, guarded
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of, save_reference
 from webapp.scenarios.starter_set import load_starter
+from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.matrix import small_matrix
 from webapp.trajectories.models import ReplayState, Trajectory
 from webapp.trajectories.reproduction import replay
 from webapp.trajectories.rollouts.second_execution import NOW, SEED, VALIDATION
-from webapp.trajectories.services import SOURCE, save_run, setting_of
+from webapp.trajectories.services import SOURCE, RunSources, save_run, setting_of
+from webapp.trajectories.transfer.mixed_file import bring_along, sort_records
 
 
 @dataclass
@@ -42,6 +45,8 @@ class RunTally:
     diverged: list[dict[str, Any]] = field(default_factory=list)
     observations_diverged: list[dict[str, Any]] = field(default_factory=list)
     failed: list[dict[str, str]] = field(default_factory=list)
+    brought: dict[str, dict[str, int]] = field(default_factory=dict)
+    """What came in with the runs that they rest on, by kind; empty where the file has nothing but runs."""
 
     def add(self, status: str, row: Trajectory, place: str) -> None:
         self.created += status == "created"
@@ -61,8 +66,41 @@ class RunTally:
         elif row.replay == ReplayState.FAILED:
             self.fail(Failure(place=place, reason=f"kept, but it could not be replayed: {row.replay_note}"))
 
+    def report(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if value or name != "brought"}
+
     def fail(self, failure: Failure) -> None:
         self.failed.append({"place": clean(failure.place), "reason": clean(failure.reason)})
+
+
+def import_file(
+    sandbox: Sandbox,
+    content: bytes,
+    name: str,
+    limit: int,
+    source: str = SOURCE,
+    progress: Progress = lambda done, total, note: None,
+    *,
+    frames: bool = False,
+    user: Any = None,
+) -> dict[str, Any]:
+    """Import a file's bytes: runs of this site's environments, trajectories in ATIF, or both as an export has them.
+
+    Raises UnreadableFile, TooCostly, InfrastructureError.
+    """
+    if not holds_atif(unpack(content, name, limit)):
+        entries = parse_entries(content, name, limit=limit)
+        if not entries:
+            raise UnreadableFile(f"{name}: no records: the list or object in it is empty. Nothing was imported.")
+        return import_runs(sandbox, entries, source, progress, frames=frames, user=user)
+    others: list[Entry] = []
+    foreign = import_foreign_runs(content, name, limit, progress, others=others)
+    if not others:
+        return foreign
+    told = import_runs(sandbox, others, source, progress, frames=frames, user=user)
+    counts = {part: told[part] + foreign[part] for part in ("created", "unchanged", "failed")}
+    without = {part: foreign[part] for part in ("created", "unchanged", "more_failed") if foreign.get(part)}
+    return told | counts | {"without_environment": without}
 
 
 def import_runs(
@@ -80,23 +118,33 @@ def import_runs(
     task gets the frame that this spans. Raises `SandboxUnavailable`.
     """
     tally, solved = RunTally(), dict[int, RunRecord]()
-    for done, (place, record) in enumerate(parse_runs(list(entries))):
-        progress(done, len(entries), f"Run {place}")
-        row = _one_run(sandbox, tally, place, record, source)
+    file, revisions = sort_records(entries), dict[str, int]()
+    if file.environments or file.scenarios:
+        tally.brought, failures, revisions = bring_along(sandbox, file, source, progress)
+        for failure in failures:
+            tally.fail(failure)
+    for done, (place, record) in enumerate(parse_runs(file.runs)):
+        progress(done, len(file.runs), f"Run {place}")
+        row = _one_run(sandbox, tally, place, record, source, revisions)
         if frames and row is not None and isinstance(record, RunRecord) and full(row.reward):
             known = solved.get(row.attempted_task.pk)
             solved[row.attempted_task.pk] = record if known is None or len(record.steps) < len(known.steps) else known
-    progress(len(entries), len(entries), "")
+    progress(len(file.runs), len(file.runs), "")
     if not frames:
-        return vars(tally)
+        return tally.report()
     for task, record in solved.items():
         keep_solved_run(sandbox, Task.objects.get(pk=task), record)
     framed = frame_tasks(sandbox, leave_out_human_work(list(solved)), user)
-    return vars(tally) | {"frames": framed.report()}
+    return tally.report() | {"frames": framed.report()}
 
 
 def _one_run(
-    sandbox: Sandbox, tally: RunTally, place: str, record: RunRecord | Failure, source: str
+    sandbox: Sandbox,
+    tally: RunTally,
+    place: str,
+    record: RunRecord | Failure,
+    source: str,
+    revisions: Mapping[str, int],
 ) -> Trajectory | None:
     """The run's row; None where it failed."""
     rows: list[Trajectory] = []
@@ -104,7 +152,7 @@ def _one_run(
     def action() -> None:
         if isinstance(record, Failure):
             raise FormatError(record.place, record.reason)
-        saved = save_run(sandbox, record, find_source(sandbox, record.environment_key, source), place)
+        saved = save_run(sandbox, record, find_sources(sandbox, record, source, revisions), place)
         tally.add(saved.status, saved.row, place)
         rows.append(saved.row)
         small_matrix(sandbox, saved.row)
@@ -113,6 +161,15 @@ def _one_run(
     if failure:
         tally.fail(failure)
     return rows[0] if rows else None
+
+
+def find_sources(sandbox: Sandbox, record: RunRecord, source: str, revisions: Mapping[str, int]) -> RunSources:
+    """The sources that a run says, as far as it says any and no other than the usual one was chosen."""
+    parts = record.parts
+    known = find_source(sandbox, record.environment_key, choose_source(parts.environment_source, source))
+    if source != SOURCE:
+        return RunSources(known, known, known, revisions)
+    return RunSources(parts.source or known, known, parts.task_source or known, revisions)
 
 
 def find_source(sandbox: Sandbox, key: str, source: str) -> str:

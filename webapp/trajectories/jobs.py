@@ -8,8 +8,6 @@ from django.urls import reverse
 
 from synthesis.contracts import ReferenceCall
 from synthesis.errors import InputError
-from synthesis.formats.atif_reader import holds_atif
-from synthesis.formats.files import parse_entries, unpack
 from synthesis.runtime import default_sandbox
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job
@@ -19,15 +17,14 @@ from webapp.scenarios.jobs import person_of
 from webapp.trajectories import matrix
 from webapp.trajectories.export.services import KIND, file_of, write_export
 from webapp.trajectories.export.spec import ExportSpec
-from webapp.trajectories.foreign_runs import import_foreign_runs
 from webapp.trajectories.forks.services import ByHand, carry_out, whole_parent
-from webapp.trajectories.importer import import_runs
+from webapp.trajectories.importer import import_file
 from webapp.trajectories.models import Rollout, Trajectory
 from webapp.trajectories.rollouts.attempt_writer import close_rollout
 from webapp.trajectories.rollouts.rollout_job import run_rollout
 from webapp.trajectories.text_search.matches import KIND as FILLING
 from webapp.trajectories.text_search.older_texts import fill_missing
-from webapp.uploads import drop_uploads, limit_bytes, require_records, require_success, upload_bytes
+from webapp.uploads import drop_uploads, limit_bytes, require_success, upload_bytes
 
 
 @subject_page("trajectory")
@@ -61,13 +58,10 @@ def import_trajectories(context: JobContext) -> dict[str, Any]:
     stored = context.payload["file"]
     content, limit = upload_bytes(stored), limit_bytes()
     context.afterwards.append(lambda: drop_uploads(stored))
-    if holds_atif(unpack(content, stored["original"], limit)):
-        return require_success(import_foreign_runs(content, stored["original"], limit, context.progress))
-    entries = parse_entries(content, stored["original"], limit=limit)
-    require_records((stored, entries))
     frames, user = bool(context.payload.get("frames")), person_of(context)
-    source, progress = context.payload["source"], context.progress
-    return require_success(import_runs(default_sandbox(), entries, source, progress, frames=frames, user=user))
+    name, source, sandbox = stored["original"], context.payload["source"], default_sandbox()
+    told = import_file(sandbox, content, name, limit, source, context.progress, frames=frames, user=user)
+    return require_success(told)
 
 
 @job("compute_matrix", queue="sandbox")

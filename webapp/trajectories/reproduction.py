@@ -170,6 +170,8 @@ def _judge(
 def _play(episode: Episode, step: RunStep, aligner: Aligner | None) -> ExecutedStep:
     if step.kind != "call":
         return ExecutedStep(step, {})
+    if step.refused is not None:
+        return ExecutedStep(step, step.arguments, CallResult(ok=False, error=step.refused))
     if step.problem:
         message = f"The agent wrote a call that cannot be read, so it never reached the environment. {step.problem}"
         refused = CallResult(ok=False, error=CallError(kind="malformed", message=message))
@@ -214,6 +216,8 @@ def outcome(record: RunRecord, done: Replay) -> Outcome | str:
     reward = done.reward.reward if done.reward else record.recorded_reward
     if reward is not None and reward >= SOLVED_AT:
         return "solved"
+    if record.parts.outcome:
+        return record.parts.outcome
     if record.truncated:
         return "truncated"
     if reward is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from django.core.files.base import File
 from django.db import IntegrityError, transaction
+from django.db.models import Q
 
 from synthesis.errors import FormatError
 from synthesis.formats.records import RunRecord
@@ -38,6 +39,17 @@ SETTLED = (ReplayState.IDENTICAL, ReplayState.REPRODUCED, ReplayState.DIVERGED)
 
 
 @dataclass(frozen=True)
+class RunSources:
+    """Sources under which a run is kept, its environment and its task. `revisions` are primary keys by the hash that
+    the file says."""
+
+    run: str
+    environment: str
+    task: str
+    revisions: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class SavedRun:
     """What became of one run: whether it is new, its row, and the replay's words on a failure."""
 
@@ -51,28 +63,40 @@ def run_hash(record: RunRecord, source: str) -> str:
     return content_hash([source, json.dumps(told, sort_keys=True)])
 
 
-def save_run(sandbox: Sandbox, record: RunRecord, source: str, place: str = "") -> SavedRun:
+def save_run(sandbox: Sandbox, record: RunRecord, source: str | RunSources, place: str = "") -> SavedRun:
     """Replay a run and store it; a run that is stored already is left alone, unless its replay had failed.
 
     Raises `FormatError` when its environment or task is not known. Executes outside of any transaction.
     """
-    digest = run_hash(record, source)
+    sources = source if isinstance(source, RunSources) else RunSources(source, source, source)
+    digest = record.parts.identity or run_hash(record, sources.run)
     stored = Trajectory.objects.filter(content_hash=digest).first()
+    if stored is not None and record.parts.identity and stored.record != record.raw:
+        reason = f"is that of trajectory {stored.pk}, whose record is another one; take it out"
+        raise FormatError(f"{place}.envarium.identity", reason)
     if stored is not None and stored.replay in SETTLED:
         return SavedRun("unchanged", stored)
-    revision, note = find_revision(record, source, place)
-    record = read_submitted_run(record, read_answer_form(revision))
+    revision, note = find_revision(record, sources, place)
+    record = _read_submitted(record, revision)
     if revision.superseded:
         raise FormatError(place, f"its task is superseded, so the run cannot be scored: {revision.superseded}")
-    done = replay(sandbox, setting_of(revision), record)
+    done = replay(sandbox, replace(setting_of(revision), kept=record.parts.score), record)
     done.note = "\n".join(part for part in (done.note, note) if part)
+    if not record.parts.judged:
+        done.reward = None
     try:
-        return _write(record, revision, done, source, digest)
+        return _write(record, revision, done, sources.run, digest)
     except IntegrityError:
         stored = Trajectory.objects.filter(content_hash=digest).first()
         if stored is None:
             raise
         return SavedRun("unchanged", stored)
+
+
+def _read_submitted(record: RunRecord, revision: TaskRevision) -> RunRecord:
+    read = read_submitted_run(record, read_answer_form(revision))
+    answer = record.parts.answer
+    return read if answer is None else read.model_copy(update={"answer": answer})
 
 
 def setting_of(revision: TaskRevision) -> ReplaySetting:
@@ -85,14 +109,16 @@ def setting_of(revision: TaskRevision) -> ReplaySetting:
     )
 
 
-def find_revision(record: RunRecord, source: str, place: str) -> tuple[TaskRevision, str]:
+def find_revision(record: RunRecord, sources: RunSources, place: str) -> tuple[TaskRevision, str]:
     """The revision that a run was recorded on: by environment and task id, else by the instruction's text.
 
     The second value is a note for people where the match is not exact. Raises `FormatError`.
     """
-    known = Environment.objects.filter(source=source, key=record.environment_key).first()
-    tasks = Task.objects.filter(source=source, current__isnull=False).select_related("current")
+    known = Environment.objects.filter(source=sources.environment, key=record.environment_key).first()
+    tasks = Task.objects.filter(source=sources.task, current__isnull=False).select_related("current")
     instruction = _instruction(record)
+    if known is not None and (named := _named_revision(record, sources, known)) is not None:
+        return named, ""
     if known is not None:
         tasks = tasks.filter(environment=known)
         task = tasks.filter(key=record.task_key).first()
@@ -108,6 +134,16 @@ def find_revision(record: RunRecord, source: str, place: str) -> tuple[TaskRevis
         f"{record.environment_key} has no task {record.task_key!r}, and none with this instruction; import it first"
     )
     raise FormatError(f"{place}.task_info.task_id", reason)
+
+
+def _named_revision(record: RunRecord, sources: RunSources, known: Environment) -> TaskRevision | None:
+    """The revision whose content hash the record says."""
+    digest = record.parts.revision
+    if not digest:
+        return None
+    rows = TaskRevision.objects.filter(task__environment=known, task__source=sources.task, task__current__isnull=False)
+    own = rows.filter(pk=sources.revisions.get(digest, 0)).first()
+    return own or rows.filter(Q(content_hash=digest) | Q(origin_hash=digest)).order_by("-number").first()
 
 
 def _instruction(record: RunRecord) -> str:
@@ -169,6 +205,9 @@ def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
     row.first_divergence = done.first_divergence
     row.final_hash = done.final_hash
     row.record = record.raw
+    parts = record.parts
+    row.note, row.user_error, row.user_fault = clean(parts.note), parts.user_error, parts.user_fault
+    row.rejected, row.solver, row.provenance = parts.rejected, parts.solver, parts.provenance
 
 
 def _whole(record: RunRecord, done: Replay) -> list[ExecutedStep]:
@@ -203,13 +242,6 @@ def _add_scores(row: Trajectory, record: RunRecord, done: Replay, revision: Task
 def sources() -> list[str]:
     """The sources that some trajectory is of."""
     return distinct(Trajectory._meta.db_table, "source")
-
-
-def exported_runs(source: str = "") -> Iterator[dict[str, Any]]:
-    """The runs of a source, or of all, as they were recorded, in the order they came in; none that is being made."""
-    rows = Trajectory.objects.filter(live=False, **({"source": source} if source else {})).order_by("id")
-    for row in rows.select_related("task").only("record", "task").iterator(chunk_size=50):
-        yield exported_record(row)
 
 
 def exported_record(row: Trajectory) -> dict[str, Any]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, time
 from typing import Any
 
-from asgiref.sync import sync_to_async
 from django.db.models import Count, Max, Min, QuerySet
-from django.http import HttpRequest, QueryDict, StreamingHttpResponse
+from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from webapp.environments.models import Environment
@@ -21,7 +18,6 @@ from webapp.query_params import Params
 from webapp.scenarios.models import Task
 from webapp.trajectories.failure_kinds import FAILURES
 from webapp.trajectories.models import ReplayState, Trajectory
-from webapp.trajectories.services import exported_record
 from webapp.trajectories.text_search.matches import with_words
 from webapp.trajectories.text_search.words import WordQuery, read_words
 from webapp.trajectories.totals import SCORED
@@ -324,47 +320,3 @@ def _made_on(day: date) -> dict[str, Any]:
 
 def lines(rows: QuerySet[Trajectory]) -> QuerySet[Trajectory]:
     return rows.select_related("task", "environment").only(*COLUMNS)
-
-
-def export_line(trajectory: Trajectory) -> str:
-    """The run as it was imported. A run without such a record comes as its steps."""
-    return json.dumps(exported_record(trajectory) or own_record(trajectory)) + "\n"
-
-
-def own_record(trajectory: Trajectory) -> dict[str, Any]:
-    steps = trajectory.steps.order_by("index").values(
-        "index", "turn", "kind", "content", "reasoning", "tool", "arguments", "ok", "result", "patch", "injected"
-    )
-    return {
-        "trajectory": trajectory.pk,
-        "task": trajectory.task_id,
-        "policy": trajectory.policy,
-        "outcome": trajectory.outcome,
-        "reward": trajectory.reward,
-        "steps": list(steps),
-    }
-
-
-async def exported(rows: QuerySet[Trajectory]) -> AsyncIterator[str]:
-    """The runs as JSON lines, newest first, a few at a time: memory does not grow with the selection."""
-    last: int | None = None
-    while True:
-        chunk = await sync_to_async(_chunk)(rows, last)
-        for pk, line in chunk:
-            last = pk
-            yield line
-        if len(chunk) < CHUNK:
-            return
-
-
-def attachment(rows: QuerySet[Trajectory]) -> StreamingHttpResponse:
-    response = StreamingHttpResponse(exported(rows), content_type="application/jsonl")
-    response["Content-Disposition"] = 'attachment; filename="trajectories.jsonl"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
-
-
-def _chunk(rows: QuerySet[Trajectory], last: int | None) -> list[tuple[int, str]]:
-    if last is not None:
-        rows = rows.filter(pk__lt=last)
-    return [(row.pk, export_line(row)) for row in rows.order_by("-id")[:CHUNK]]

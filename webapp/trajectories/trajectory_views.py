@@ -19,6 +19,7 @@ from webapp.trajectories.pass_rates import pass_rates
 from webapp.trajectories.schemas import TrajectoryQuery
 from webapp.trajectories.text_search.matches import filling_job
 from webapp.trajectories.text_search.snippets import tell_found
+from webapp.trajectories.transfer.written_records import attachment
 
 
 @access("read")
@@ -48,7 +49,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def export_all(request: HttpRequest) -> StreamingHttpResponse:
     """The list as it is filtered, as JSON lines, newest first."""
     audit(request.user, "trajectories.export", query=request.GET.urlencode()[:500])
-    return trajectory_list.attachment(trajectory_list.rows_of(trajectory_list.read_filters(request.GET)))
+    return attachment(trajectory_list.rows_of(trajectory_list.read_filters(request.GET)))
 
 
 @access("read")

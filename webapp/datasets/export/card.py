@@ -31,11 +31,12 @@ class ExportedFile(Frozen):
 
 
 def card(
-    manifest: Manifest, source: str, form: FormName, loaded: str, files: Sequence[ExportedFile]
-) -> str:  # fmt: skip
+    manifest: Manifest, source: str, form: FormName, loaded: str, files: Sequence[ExportedFile], unfit: int = 0
+) -> str:
     """The card's text; `source` is the dataset's (`selection` or `file`), `files` are those of the sides, or a package
-    that holds them; `loaded` are the lines that load them."""
+    that holds them; `loaded` are the lines that load them, `unfit` counts rows that the form left out."""
     report = manifest.report or DatasetReport()
+    unfitted = {f"do not fit {FORMS[form].label}; manifest.json names them": unfit} if unfit else {}
     by_side = {side: file for side in SIDES for file in files if file.path.rpartition(".")[0] == side}
     parts = [
         _front(manifest, report, by_side),
@@ -48,7 +49,7 @@ def card(
         "## What was looked at before it was frozen",
         _listed(list(_looked_at(manifest, report, source))),
         "## Left out",
-        _table(("rows", "why"), [(f"{number:,}", why) for why, number in report.left_out.items()]),
+        _table(("rows", "why"), [(f"{number:,}", why) for why, number in (report.left_out | unfitted).items()]),
         "## Sources and licence",
         _table(("source", "rows"), [(name or "not named", f"{rows:,}") for name, rows in report.sources.items()]),
         f"Licence: {_text(report.licence) or 'not stated; ask where the sources come from before you use it'}.",

@@ -61,6 +61,8 @@ def columns_of(form: FormName, first: Record) -> dict[str, Column]:
         if "rollout" in first:
             return TASKS
         return WHOLE if "messages" in first else BY_TURN
+    if form == "sharegpt" and "mask_history" in first:
+        return {**SHAREGPT, "mask_history": "json"}
     return {"sharegpt": SHAREGPT, "envscaler": ENVSCALER, "atif": ATIF}[form]
 
 

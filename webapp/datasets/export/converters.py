@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from synthesis.contracts import Message, Tool, ToolCall
+from synthesis.contracts import Frozen, Message, Tool, ToolCall
 from synthesis.errors import FormatError
 from synthesis.formats.atif import trajectory_to_atif
 from synthesis.formats.sft import Conversation, Shape, records_of
@@ -21,16 +22,35 @@ BATCH = 50
 """So many trajectories' state changes are held at once."""
 
 
-def records(rows: Iterable[Record], form: FormName, *, stored_here: bool) -> Iterator[Record]:
-    """One record a row, in their order. With `stored_here` ids name trajectories of this installation."""
+class LeftOutRow(Frozen):
+    """A row that does not fit a form; `line` counts from 1 in the dataset's file of that side."""
+
+    line: int
+    id: str
+    reason: str
+
+
+LeaveOut = Callable[[LeftOutRow], None]
+
+
+def records(rows: Iterable[Record], form: FormName, *, stored_here: bool, leave_out: LeaveOut) -> Iterator[Record]:
+    """One record a row, in their order. With `stored_here` ids name trajectories of this installation.
+
+    A row that does not fit the form is handed to `leave_out` instead, and costs the others nothing.
+    """
     if form == "trl":
         yield from rows
-    elif form == "atif":
-        yield from _atif(rows, stored_here)
-    else:
-        convert: Callable[[Record], Record] = _sharegpt if form == "sharegpt" else _envscaler
-        for row in rows:
-            yield convert(row)
+        return
+    convert: Callable[[Record], Record] = _sharegpt if form == "sharegpt" else _envscaler
+    made = _atif(rows, stored_here) if form == "atif" else ((row, partial(convert, row)) for row in rows)
+    for line, (row, write) in enumerate(made, 1):
+        try:
+            record = write()
+        except FormatError as error:
+            told = f"{error.place}: {error.reason}" if error.place else error.reason
+            leave_out(LeftOutRow(line=line, id=str(row.get("id") or ""), reason=told[:300]))
+            continue
+        yield record
 
 
 def conversation_of(row: Record) -> Conversation:
@@ -66,12 +86,11 @@ def _message(told: Record) -> Message:
 
 def _sharegpt(row: Record) -> Record:
     if any(told.get("weight") == 0 for told in _spoken(row)):
-        reason = "has a turn of weight 0, which this form would let be learnt; the form TRL keeps the weight"
-        raise FormatError(f"row {row.get('id') or '(without id)'}", reason)
-    try:
-        return next(records_of(conversation_of(row), SHAREGPT))
-    except FormatError as error:
-        raise FormatError(f"row {row.get('id') or '(without id)'}", str(error)) from error
+        raise FormatError(
+            "", "has a turn of weight 0, which this form would let be learnt; the form TRL keeps the weight"
+        )
+    record = next(records_of(conversation_of(row), SHAREGPT))
+    return record if row.get("messages") else {**record, "mask_history": True}
 
 
 def _envscaler(row: Record) -> Record:
@@ -97,11 +116,11 @@ def _thinking(told: Record) -> Record:
     return {**told, "reasoning_content": told.get("reasoning_content", "")} if told["role"] == "assistant" else told
 
 
-def _atif(rows: Iterable[Record], stored_here: bool) -> Iterator[Record]:
+def _atif(rows: Iterable[Record], stored_here: bool) -> Iterator[tuple[Record, Callable[[], Record]]]:
     for chunk in _chunks(rows):
         known = attempts_of([str(row.get("id", "")) for row in chunk]) if stored_here else {}
         for row in chunk:
-            yield _atif_record(row, known.get(str(row.get("id", ""))))
+            yield row, partial(_atif_record, row, known.get(str(row.get("id", ""))))
 
 
 def _atif_record(row: Record, attempt: KnownAttempt | None) -> Record:

@@ -38,7 +38,7 @@ def export_dataset(context: JobContext) -> dict[str, Any]:
     DatasetExport.objects.filter(pk=export.pk).update(state=ExportState.MAKING, error="")
     why = GONE
     try:
-        _make(export, context)
+        left_out = _make(export, context)
     except Cancelled:
         why = STOPPED
         raise
@@ -52,10 +52,11 @@ def export_dataset(context: JobContext) -> dict[str, Any]:
             waiting.update(state=ExportState.FAILED, error=why[:10_000])
         publish([f"job:{context.job_id}"])
     clear_old()
-    return result_of(export)
+    return result_of(export) | ({"left_out": left_out} if left_out else {})
 
 
-def _make(export: DatasetExport, context: JobContext) -> None:
+def _make(export: DatasetExport, context: JobContext) -> int:
+    """Make the files and keep them; says how many rows do not fit the form."""
     form, total = form_of(export), export.dataset.train_rows + export.dataset.test_rows
     name = f"{FOLDER}/{export.public_id}-{context.claim.number}.zip"
     with tempfile.TemporaryDirectory(prefix="envarium-export-") as made:
@@ -75,6 +76,7 @@ def _make(export: DatasetExport, context: JobContext) -> None:
         with archive.open("rb") as file:
             stored = default_storage.save(name, File(file))
         _write(export, written, stored, archive.stat().st_size, context)
+        return written.left_out
 
 
 def _write(export: DatasetExport, written: WrittenExport, stored: str, size: int, context: JobContext) -> None:

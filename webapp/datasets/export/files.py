@@ -6,7 +6,9 @@ import hashlib
 import json
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from synthesis.formats.sft import Shape, loading
 from training.dataset import Manifest, SideName, SplitSide
 from training.dataset.files import LINE_BYTES, MANIFEST, SIDES
 from webapp.datasets.export.card import CARD, ExportedFile, card
-from webapp.datasets.export.converters import Record, records
+from webapp.datasets.export.converters import LeftOutRow, Record, records
 from webapp.datasets.export.package import package_of, write_wheel
 from webapp.datasets.export.record_forms import FormatName, FormName, require_fit, snippet
 from webapp.datasets.models import Dataset
@@ -27,6 +29,8 @@ from webapp.errors import Conflict
 from webapp.trajectories.export.archive import packed_entry
 
 Seen = Callable[[int], None]
+MOST_NAMED = 1_000
+"""So many rows that do not fit a form are named in the manifest."""
 PACKED = (".parquet", ".whl")
 """Compressed already."""
 
@@ -36,6 +40,8 @@ class WrittenExport(Frozen):
 
     files: tuple[ExportedFile, ...]
     sha256: str
+    left_out: int = 0
+    """Rows that do not fit the form; the manifest names them."""
 
     @property
     def rows(self) -> int:
@@ -57,18 +63,24 @@ def write_files(
         files = [_told(write_wheel(dataset, manifest, reader.parsed, folder), manifest.train.rows + manifest.test.rows)]
     else:
         here = [side for side in SIDES if getattr(manifest, side).rows]
-        files = [_side(reader, side, form, file_format, folder) for side in here]
+        sides = [_side(reader, side, form, file_format, folder) for side in here]
+        files = [file for file in sides if file is not None]
+        if not files:
+            first = reader.left_out[0]
+            reason = f"none of them fits this form; the first, line {first['line']}: {first['reason']}"
+            raise FormatError("rows", f"{reason}. Choose the form TRL")
+    unfit = sum(reader.left_out_rows.values())
     loaded = snippet(form, dataset.kind, file_format, package_of(dataset))
-    (folder / CARD).write_text(card(manifest, dataset.source, form, loaded, files), encoding="utf-8")
+    (folder / CARD).write_text(card(manifest, dataset.source, form, loaded, files, unfit), encoding="utf-8")
     if default_storage.exists(f"{dataset.stored}/{NEAR_FILE}"):
         near = default_storage.open(f"{dataset.stored}/{NEAR_FILE}", "rb")
         with near as source, (folder / NEAR_FILE).open("wb") as target:
             shutil.copyfileobj(source, target)
         files.append(_told(folder / NEAR_FILE, 0))
     files.append(_told(folder / CARD, 0))
-    told = _manifest(dataset, manifest, form, file_format, files)
+    told = _manifest(dataset, manifest, form, file_format, files, reader.left_out)
     (folder / MANIFEST).write_text(told, encoding="utf-8")
-    return WrittenExport(files=tuple(files), sha256=hashlib.sha256(told.encode()).hexdigest())
+    return WrittenExport(files=tuple(files), sha256=hashlib.sha256(told.encode()).hexdigest(), left_out=unfit)
 
 
 def require_executed(dataset: Dataset) -> Manifest:
@@ -99,6 +111,8 @@ class _Reader:
     def __init__(self, dataset: Dataset, seen: Seen) -> None:
         self.dataset, self.seen = dataset, seen
         self.rows = self.bytes = 0
+        self.left_out: list[dict[str, Any]] = []
+        self.left_out_rows: Counter[str] = Counter()
 
     def lines(self, side: SideName) -> Iterator[bytes]:
         """Raises FormatError at the end: the file is not the one that was frozen."""
@@ -116,6 +130,12 @@ class _Reader:
                 "is not what was frozen: its hash differs from the manifest's. Freeze its selection again",
             )
 
+    def leave_out(self, side: SideName, row: LeftOutRow) -> None:
+        """Note a row that does not fit the form: the first ones in full."""
+        self.left_out_rows[side] += 1
+        if len(self.left_out) < MOST_NAMED:
+            self.left_out.append({"file": f"{side}.jsonl", **row.model_dump()})
+
     def parsed(self, side: SideName) -> Iterator[Record]:
         for number, line in enumerate(self.lines(side), 1):
             try:
@@ -126,18 +146,22 @@ class _Reader:
 
 def _side(
     reader: _Reader, side: SideName, form: FormName, file_format: FormatName, folder: Path
-) -> ExportedFile:  # fmt: skip
+) -> ExportedFile | None:  # fmt: skip
     # Arrow takes time and memory to load, and a server that shows pages needs none of it.
     from webapp.datasets.export import file_writers
 
     target = folder / f"{side}.{file_format}"
     if form == "trl" and file_format == "jsonl":
         return _copied(reader, side, target)
-    made = records(reader.parsed(side), form, stored_here=reader.dataset.source == "selection")
+    stored_here = reader.dataset.source == "selection"
+    made = records(reader.parsed(side), form, stored_here=stored_here, leave_out=partial(reader.leave_out, side))
     if file_format == "jsonl":
         rows = file_writers.write_jsonl(target, made)
     else:
         rows = file_writers.write_parquet(target, made, form, lambda: reader.bytes)
+    if not rows:  # each of them was left out
+        target.unlink(missing_ok=True)
+        return None
     return _told(target, rows)
 
 
@@ -158,7 +182,12 @@ def _told(path: Path, rows: int) -> ExportedFile:
 
 
 def _manifest(
-    dataset: Dataset, manifest: Manifest, form: FormName, file_format: FormatName, files: list[ExportedFile]
+    dataset: Dataset,
+    manifest: Manifest,
+    form: FormName,
+    file_format: FormatName,
+    files: list[ExportedFile],
+    left_out: list[dict[str, Any]],
 ) -> str:
     told: dict[str, Any] = {
         "kind": "envarium-dataset-export",
@@ -174,6 +203,7 @@ def _manifest(
         "form": form,
         "format": file_format,
         "files": [file.model_dump() for file in files],
+        **({"rows_left_out": left_out} if left_out else {}),
     }
     if form == "sharegpt" and file_format == "jsonl":
         told["llamafactory"] = loading(Shape(format="sharegpt", mask_history=_by_turn(dataset)), f"train.{file_format}")

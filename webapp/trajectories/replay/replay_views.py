@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib import messages
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils.http import quote_etag
@@ -21,12 +21,12 @@ from webapp.query_params import Params
 from webapp.scenarios.models import Check
 from webapp.scenarios.queries import MADE_HERE
 from webapp.scenarios.verifiers import read_shown_source
-from webapp.trajectories import trajectory_list
 from webapp.trajectories.failure_reason import failure_reason
 from webapp.trajectories.forks.page import family
 from webapp.trajectories.models import Step, Trajectory
 from webapp.trajectories.replay import live, panels, queries
 from webapp.trajectories.services import ensure_matrix
+from webapp.trajectories.transfer.written_records import attachment
 
 TEMPLATES_VERSION = "4"
 
@@ -144,10 +144,10 @@ def check_again(request: HttpRequest, pk: int) -> HttpResponse:
 
 @access("read")
 @require_safe
-def export(request: HttpRequest, pk: int) -> HttpResponse:
-    trajectory = get_object_or_404(Trajectory.objects.defer("matrix"), pk=pk)
+def export(request: HttpRequest, pk: int) -> HttpResponse | StreamingHttpResponse:
+    trajectory = get_object_or_404(Trajectory.objects.only("pk", "live"), pk=pk)
+    if trajectory.live:
+        messages.error(request, "This attempt is being made. Export it once it has ended.")
+        return redirect("trajectories:detail", pk)
     audit(request.user, "trajectory.export", trajectory)
-    response = HttpResponse(trajectory_list.export_line(trajectory), content_type="application/jsonl")
-    response["Content-Disposition"] = f'attachment; filename="trajectory-{trajectory.pk}.jsonl"'
-    response["X-Content-Type-Options"] = "nosniff"
-    return response
+    return attachment(Trajectory.objects.filter(pk=pk), f"trajectory-{pk}.jsonl")

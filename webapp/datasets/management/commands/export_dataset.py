@@ -51,12 +51,16 @@ class Command(BaseCommand):
             "form": options["form"],
             "format": written_as,
             "rows": written.rows,
+            "left_out": written.left_out,
             "seconds": round(time.monotonic() - began, 3),
             "sha256": written.sha256,
             "peak_rss_mib": peak_rss_mib(),
             "files": [file.model_dump() for file in written.files],
         }
         self.stderr.write(f"{written.rows} rows of {dataset.public_id} in {folder}")
+        if written.left_out:
+            told = f"{written.left_out} rows do not fit this form and were left out; manifest.json names them"
+            self.stderr.write(told)
         self.stdout.write(as_json(result) if options["json"] else written.sha256)
 
 

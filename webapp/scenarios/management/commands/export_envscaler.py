@@ -10,10 +10,10 @@ from django.db.models import Q, QuerySet
 
 from synthesis.formats.envscaler_export import environments_to_envscaler, scenarios_to_envscaler
 from webapp.commands import known_source, one_clear_line, source_name, write_file
+from webapp.environments.exporter import exported_environments
 from webapp.environments.models import Environment
-from webapp.environments.services import exported_environments
 from webapp.scenarios.models import Task
-from webapp.scenarios.services import exported_scenarios
+from webapp.scenarios.task_records import exported_scenarios
 
 
 class Command(BaseCommand):

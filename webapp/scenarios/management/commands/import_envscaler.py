@@ -20,9 +20,8 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("environments", type=Path, help="env_metadata: an object keyed by id, or a list")
         parser.add_argument("scenarios", type=Path, nargs="?", help="rl_scenarios: a list, or an object")
-        parser.add_argument(
-            "--source", type=source_name, default="envscaler", help="the name these records are kept under"
-        )
+        told = "the name these records are kept under; by default what an export says"
+        parser.add_argument("--source", type=source_name, default="envscaler", help=told)
         parser.add_argument(
             "--frame", action="store_true", help="give tasks whose reference is known a frame: all else is reward 0"
         )

@@ -1,4 +1,4 @@
-"""`manage.py export_trajectories OUT [--source SOURCE]`: runs as JSON Lines, equal to what was imported."""
+"""`manage.py export_trajectories OUT [--source SOURCE]`: runs as JSON Lines, with what they rest on."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from synthesis.formats.envscaler_export import runs_to_jsonl
 from webapp.commands import known_source, one_clear_line, source_name, write_file
-from webapp.trajectories.services import exported_runs, sources
+from webapp.trajectories.models import Trajectory
+from webapp.trajectories.services import sources
+from webapp.trajectories.transfer.written_records import exported_lines
 
 
 class Command(BaseCommand):
-    help = "Export runs as JSON Lines: those that were imported, and those that were made here."
+    help = (
+        "Export runs as JSON Lines: those that were imported, as they were recorded, and those that were made here, "
+        "with the environments and tasks that they rest on. import_trajectories takes the file anywhere."
+    )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
@@ -23,4 +27,5 @@ class Command(BaseCommand):
         with one_clear_line():
             source = options["source"] or ""
             known_source(source, sources())
-            write_file(options["file"], runs_to_jsonl(exported_runs(source)))
+            rows = Trajectory.objects.filter(**({"source": source} if source else {}))
+            write_file(options["file"], exported_lines(rows, "id"))

@@ -7,26 +7,23 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandParser
 
-from synthesis.formats.atif_reader import holds_atif
-from synthesis.formats.files import MAX_FILE_BYTES, parse_entries, read_content, unpack
+from synthesis.formats.files import MAX_FILE_BYTES, read_content
 from synthesis.runtime import default_sandbox
 from webapp.commands import as_json, one_clear_line, source_name, tell_failures, tell_frames, teller
-from webapp.trajectories.foreign_runs import import_foreign_runs
-from webapp.trajectories.importer import import_runs
+from webapp.trajectories.importer import import_file
 from webapp.uploads import require_success
 
 
 class Command(BaseCommand):
     help = (
-        "Import recorded runs from JSON or JSON Lines and replay them in the sandbox; trajectories in ATIF 1.0 to 1.8 "
-        "come in without an environment, to be read."
+        "Import recorded runs from JSON or JSON Lines and replay them in the sandbox. An export of this site brings "
+        "the environments and tasks along; trajectories in ATIF 1.0 to 1.8 come in without an environment, to be read."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", type=Path)
-        parser.add_argument(
-            "--source", type=source_name, default="envscaler", help="the source its environments were imported under"
-        )
+        told = "the source its environments were imported under; by default what an export says"
+        parser.add_argument("--source", type=source_name, default="envscaler", help=told)
         parser.add_argument(
             "--frame",
             action="store_true",
@@ -37,14 +34,16 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         with one_clear_line():
             content, tell = read_content(options["file"]), teller(self.stderr.write)
-            name = options["file"].name
-            foreign = holds_atif(unpack(content, name, MAX_FILE_BYTES))
-            if foreign:
-                result = import_foreign_runs(content, name, MAX_FILE_BYTES, tell)
-            else:
-                entries = parse_entries(content, name)
-                result = import_runs(default_sandbox(), entries, options["source"], tell, frames=options["frame"])
-        self._tell_foreign(result) if foreign else self._tell_runs(result)
+            result = import_file(
+                default_sandbox(),
+                content,
+                options["file"].name,
+                MAX_FILE_BYTES,
+                options["source"],
+                tell,
+                frames=options["frame"],
+            )
+        self._tell_runs(result) if "reproduced" in result else self._tell_foreign(result)
         if options["json"]:
             self.stdout.write(as_json(result))
         with one_clear_line():
@@ -59,6 +58,9 @@ class Command(BaseCommand):
         )
 
     def _tell_runs(self, result: dict[str, Any]) -> None:
+        for kind, counts in result.get("brought", {}).items():
+            told = ", ".join(f"{count} {name}" for name, count in counts.items())
+            self.stderr.write(f"{kind} that they rest on: {told}")
         tell_failures(self.stderr.write, "run", result["failed"])
         for item in result["diverged"]:
             self.stderr.write(

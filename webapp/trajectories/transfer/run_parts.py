@@ -1,0 +1,118 @@
+"""What the format of runs has no field for: seed and clock, how an attempt ended, which revision it was at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from synthesis.contracts import CallError
+from synthesis.formats.envscaler_runs import run
+from synthesis.formats.files import Entry
+from synthesis.formats.own_parts import spell_parts
+from synthesis.formats.records import RefusedStep, RunParts, RunRecord
+from synthesis.formats.submissions import read_submitted_run
+from synthesis.formats.values import read_or_fail
+from webapp.content_store import content_hash
+from webapp.scenarios.answers.answer_form import read_answer_form
+from webapp.scenarios.models import TaskRevision
+from webapp.trajectories.models import ReplayState, Score, Step, Trajectory
+from webapp.trajectories.services import SOURCE, run_hash
+from webapp.trajectories.stored_runs import read_score
+
+ENDED = ("agent_error", "program_error", "infra_error", "truncated", "cancelled")
+"""Outcomes that executing a run again cannot tell; whether it is solved, that does."""
+
+
+def find_run_parts(row: Trajectory, revision: TaskRevision, record: dict[str, Any]) -> RunParts:
+    """What importing the record alone would lose."""
+    ending = _ending(row, record)
+    read = read_or_fail(run, Entry("record", spell_parts(record, RunParts(outcome=ending["outcome"]))))
+    if not isinstance(read, RunRecord):
+        return RunParts()
+    task = revision.task
+    read = read_submitted_run(read, read_answer_form(revision))
+    is_found = (read.environment_key, read.task_key, revision.pk) == (
+        task.environment.key, task.key, task.current_id,
+    )  # fmt: skip
+    steps = list(row.steps.order_by("index"))
+    refused = _refused_steps(steps) if len(read.steps) < len(steps) else ()
+    whole = len(read.steps) + len(refused) == len(steps)
+    turns = tuple(step.turn for step in steps) if whole else ()
+    return RunParts(
+        refused=refused if whole else (),
+        turns=() if turns == tuple(step.turn for step in read.steps) else turns,
+        identity=_identity(row, read),
+        source=_unusual(row.source),
+        environment_source=_unusual(task.environment.source),
+        task_source=_unusual(task.source),
+        revision="" if is_found else revision.content_hash,
+        seed=row.seed,
+        now=row.now,
+        validation="schema" if row.validation == "schema" else "source",
+        conversational=None if read.conversational == row.conversational else row.conversational,
+        answer=None if read.answer == row.answer else row.answer,
+        judged=row.reward is not None or not (row.replay == ReplayState.MADE_HERE or ending["outcome"]),
+        score=_judged_score(row, revision),
+        **ending,
+    )
+
+
+def _refused_steps(steps: Sequence[Step]) -> tuple[RefusedStep, ...]:
+    """The calls that never reached the environment: the record leaves them out, as others would execute them."""
+    return tuple(
+        RefusedStep(
+            index=step.index,
+            turn=step.turn,
+            content=step.content,
+            reasoning=step.reasoning,
+            tool=step.tool,
+            arguments=step.arguments or {},
+            observation=step.recorded,
+            error=_read_error(step),
+        )
+        for step in steps
+        if step.error_kind in ("malformed", "bad_arguments")
+    )
+
+
+def _read_error(step: Step) -> CallError:
+    told = step.result if isinstance(step.result, dict) else {"kind": step.error_kind, "message": str(step.result)}
+    return CallError.model_validate(told)
+
+
+def _ending(row: Trajectory, record: dict[str, Any]) -> dict[str, Any]:
+    """How it ended; of a run that could not be executed again nothing is known."""
+    is_told = row.outcome in ENDED and row.replay != ReplayState.FAILED
+    is_in_record = row.outcome == "truncated" and record.get("truncated") is True
+    return {
+        "outcome": row.outcome if is_told and not is_in_record else "",
+        "note": row.note,
+        "user_error": row.user_error,
+        "user_fault": row.user_fault,
+        "rejected": row.rejected,
+        "solver": row.solver,
+        "provenance": row.provenance,
+    }
+
+
+def _unusual(source: str) -> str:
+    return "" if source == SOURCE else source
+
+
+def _identity(row: Trajectory, read: RunRecord) -> str:
+    """Empty for a run that its record identifies. Two attempts made here may have one record: each has an identity of
+    its own, which other sites keep."""
+    if row.content_hash == run_hash(read, row.source):
+        return ""
+    if row.replay == ReplayState.MADE_HERE:
+        return content_hash([row.content_hash, json.dumps(read.raw, sort_keys=True)])
+    return row.content_hash
+
+
+def _judged_score(row: Trajectory, revision: TaskRevision) -> Any:
+    """The verdicts of a judge, who is asked by nobody on import."""
+    if revision.verifier_kind != "rubric" or row.reward is None:
+        return None
+    score = Score.objects.filter(trajectory=row, revision=revision).exclude(source="recorded").order_by("-id").first()
+    return read_score(score, revision) if score is not None else None

@@ -1,0 +1,113 @@
+"""Records of runs and of what they rest on, a few in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Any, Literal
+
+from asgiref.sync import sync_to_async
+from django.db.models import QuerySet
+from django.http import StreamingHttpResponse
+
+from synthesis.formats.envscaler_export import run_to_envscaler, runs_to_jsonl
+from synthesis.formats.own_parts import spell_parts
+from synthesis.formats.records import RunRecord, RunStep
+from webapp.scenarios.exporter import RecordBatches
+from webapp.trajectories.models import StepKind, Trajectory
+from webapp.trajectories.services import exported_record
+from webapp.trajectories.transfer.run_parts import find_run_parts
+
+CHUNK = 50
+
+
+class WrittenRecords:
+    """Records in the order of a file: what a run rests on stands before it."""
+
+    def __init__(self) -> None:
+        self.batches = RecordBatches()
+        self.revisions: set[int] = set()
+
+    def spell(self, rows: QuerySet[Trajectory]) -> Iterator[dict[str, Any]]:
+        columns = ("task__environment", "revision__scenario__version", "revision__task__environment")
+        for row in rows.select_related(*columns).defer("matrix"):
+            yield from self._foundation(row)
+            yield spell_run(row)
+
+    def _foundation(self, row: Trajectory) -> Iterator[dict[str, Any]]:
+        if row.revision is None or row.task is None:
+            return
+        wanted = dict.fromkeys(pk for pk in (row.revision.pk, row.task.current_id) if pk)
+        missing = [pk for pk in wanted if pk not in self.revisions]
+        self.revisions.update(missing)
+        yield from self.batches.spell(missing) if missing else ()
+
+
+def spell_run(row: Trajectory) -> dict[str, Any]:
+    """The run as it was recorded, with what the record has no field for. One that was lost before its record was
+    written is spelled by its steps; one without an environment is as it came."""
+    if row.revision is None:
+        record: dict[str, Any] = row.record
+        return record
+    record = exported_record(row) or _spell_steps(row)
+    return spell_parts(record, find_run_parts(row, row.revision, record))
+
+
+def _spell_steps(row: Trajectory) -> dict[str, Any]:
+    kinds = {StepKind.USER: "user", StepKind.MESSAGE: "message"}
+    steps = tuple(
+        RunStep.model_validate(
+            {
+                "kind": kinds.get(StepKind(step.kind), "call"),
+                "turn": step.turn,
+                "content": step.content,
+                "reasoning": step.reasoning,
+                "tool": step.tool,
+                "arguments": step.arguments or {},
+                "recorded": step.recorded or None,
+                "executed": step.kind != StepKind.ANSWER,
+                "injected": step.injected,
+            }
+        )
+        for step in row.steps.exclude(error_kind__in=("malformed", "bad_arguments")).order_by("index")
+    )
+    task = row.attempted_task
+    run = RunRecord(
+        environment_key=task.environment.key,
+        task_key=task.key,
+        policy=row.policy,
+        conversational=row.conversational,
+        steps=steps,
+        recorded_reward=row.reward,
+        truncated=row.outcome == "truncated",
+    )
+    return run_to_envscaler(run)
+
+
+def exported_lines(rows: QuerySet[Trajectory], order: Literal["id", "-id"] = "-id") -> Iterator[str]:
+    """The lines of a file, newest runs first or as they came in. One that is being made is left out."""
+    written, rows, last = WrittenRecords(), rows.filter(live=False), None
+    while pks := _next_rows(rows, order, last):
+        last = pks[-1]
+        yield from runs_to_jsonl(written.spell(Trajectory.objects.filter(pk__in=pks).order_by(order)))
+
+
+def _next_rows(rows: QuerySet[Trajectory], order: str, last: int | None) -> list[int]:
+    after = {} if last is None else {"pk__lt" if order == "-id" else "pk__gt": last}
+    return list(rows.filter(**after).order_by(order).values_list("pk", flat=True)[:CHUNK])
+
+
+async def _streamed(rows: QuerySet[Trajectory]) -> AsyncIterator[str]:
+    lines = exported_lines(rows)
+
+    def following() -> str | None:
+        return next(lines, None)
+
+    while (line := await sync_to_async(following)()) is not None:
+        yield line
+
+
+def attachment(rows: QuerySet[Trajectory], name: str = "trajectories.jsonl") -> StreamingHttpResponse:
+    response = StreamingHttpResponse(_streamed(rows), content_type="application/jsonl")
+    response["Content-Disposition"] = f'attachment; filename="{name}"'
+    response["X-Content-Type-Options"] = "nosniff"
+    return response
