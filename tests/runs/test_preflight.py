@@ -109,12 +109,6 @@ def test_a_fault_stops_the_job_and_says_all_of_them() -> None:
     assert not TrainingJob.objects.exists()
 
 
-def test_tasks_drawn_one_by_one_need_no_number_of_environments() -> None:
-    one = {"sampling": {"draw": "tasks", "environments": 9, "tasks": 5, "rollouts": 2}, "advantage": {"kind": "group"}}
-    found = preflight(asks(frozen(tasks()), changes=one))
-    assert found.ok, found.problems
-
-
 def test_weights_of_nothing_do_not_count_as_environments() -> None:
     row = frozen(tasks(environments=4))
     off = {"mixture": {"environments": {"e0": 0.0}}}

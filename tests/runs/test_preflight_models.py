@@ -199,3 +199,9 @@ def test_workers_tell_of_every_tracker_that_a_job_may_name(tracker: str) -> None
     """Of one that they do not tell, its job would wait for ever."""
     [package] = packages_of({"report_to": tracker})
     assert package.name in OPTIONAL_PACKAGES
+
+
+def test_tasks_drawn_one_by_one_need_no_number_of_environments() -> None:
+    one = {"sampling": {"draw": "tasks", "environments": 9, "tasks": 5, "rollouts": 2}, "advantage": {"kind": "group"}}
+    found = preflight(asks(frozen(tasks()), changes=one))
+    assert found.ok, found.problems

@@ -74,6 +74,11 @@ class Departure:
     place: str
 
 
+def read_preset(name: Any) -> PresetName:
+    """The preset of this name, ours for anything else."""
+    return next((known for known in TITLES if known == name), OURS)
+
+
 def list_values(preset: PresetName) -> dict[str, Any]:
     """What a preset sets, by the name of the setting."""
     return {choice.name: choice.value if preset == AS_PUBLISHED else choice.ours for choice in PUBLISHED}

@@ -34,7 +34,7 @@ from webapp.batches.launch.preset_choice import (
 from webapp.batches.launch.readiness import Readiness, check_readiness
 from webapp.batches.launch.shown_figures import describe_likely
 from webapp.batches.models import Batch
-from webapp.batches.presets import OURS, TITLES, change_preset
+from webapp.batches.presets import TITLES, change_preset, read_preset
 from webapp.batches.replaced_work import forecast_replaced_work
 from webapp.batches.setting_labels import COUNTS, EMBEDDINGS, GROUPS, RUNNING, SettingLabel
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -144,7 +144,7 @@ def _new_form(request: HttpRequest) -> LaunchForm:
     if request.method == "POST":
         return LaunchForm(request.user, fill_in_preset(request.POST), request.FILES, before=before)
     params = Params(request.GET)
-    preset = params.choice("preset", tuple(TITLES), OURS)
+    preset = read_preset(params.choice("preset", TITLES))
     before = BatchSettings.model_validate(change_preset(before.model_dump(mode="json"), preset))
     used = {name: True for name in ("use_themes", "use_environments") if params.text(name)}
     picked = _picked(params)
@@ -262,8 +262,7 @@ def describe_met_work(chosen: ChosenItems, settings: BatchSettings) -> dict[str,
 
 def build_form_context(request: HttpRequest, form: SettingsForm) -> dict[str, Any]:
     """What both forms show: preset, settings by group, roles, limits."""
-    preset = form["preset"].value()
-    preset = preset if preset in TITLES else OURS
+    preset = read_preset(form["preset"].value())
 
     def bound(settings: tuple[SettingLabel, ...]) -> list[tuple[SettingLabel, Any]]:
         return [(mark_setting(setting, preset), form[setting.name]) for setting in settings]

@@ -21,6 +21,7 @@ from webapp.batches.presets import (
     find_departures,
     list_differing,
     list_values,
+    read_preset,
 )
 from webapp.batches.setting_labels import SettingLabel, describe_value, name_setting
 from webapp.batches.spec import BatchSettings
@@ -107,6 +108,5 @@ def compare_with_preset(form: SettingsForm) -> dict[str, Any]:
 def departures(request: HttpRequest) -> HttpResponse:
     """Where a form departs from its preset, while it is filled in."""
     form = SettingsForm(request.POST, before=BatchSettings())
-    preset = form["preset"].value()
-    context = compare_with_preset(form) | {"preset_title": TITLES.get(preset, "")}
+    context = compare_with_preset(form) | {"preset_title": TITLES[read_preset(form["preset"].value())]}
     return render(request, "batches/launch/departures.html", context)

@@ -171,8 +171,13 @@ def _list_tester(batch: Batch) -> list[ChoiceFigure]:
 
 def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
     """What frame, rule, filter, unsolved tasks and users made of the attempts that are stored."""
-    values = {"batch": batch.pk, "holds": HOLDS, "solved": SOLVED_AT, "least": settings.least_reward}
-    values |= {"role": AttemptRole.TEACHER.value, "fault": USER_FAULT}
+    values: dict[str, int | float | str] = {
+        "batch": batch.pk,
+        "holds": HOLDS,
+        "solved": SOLVED_AT,
+        "least": settings.least_reward,
+    }
+    values |= {"role": str(AttemptRole.TEACHER), "fault": USER_FAULT}
     with connection.cursor() as cursor:
         cursor.execute(ATTEMPTS, values)
         outside, alone, tasks, scored, share, dropped, low, tried, solved, kept, talks, won, erred = cursor.fetchone()

@@ -115,8 +115,9 @@ def _group_choices(
             said = [describe_value(getattr(one, name)) for one in stages]
             groups[name] = ChoiceGroup(name_setting(name), said[0], said[-1], [])
         there = beside.get(figure["key"], {})
-        line = [figure[key] for key in ("words", "sort", "value", "note")]
-        groups[name].lines.append(ChoiceLine(*line, there.get("value"), there.get("note", "")))
+        known = {key: figure[key] for key in ("words", "sort", "value", "note")}
+        line = ChoiceLine(**known, there=there.get("value"), there_note=there.get("note", ""))
+        groups[name].lines.append(line)
     return list(groups.values())
 
 
