@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any, get_args
 
 import pytest
 from django.core.files.base import ContentFile
 from django.core.files.storage import default_storage
+from django.utils import timezone
 
 from tests.fixtures import pages_seed
 from tests.runs.job_support import asks, frozen, lesson, lessons, task, tasks
@@ -192,6 +194,22 @@ def test_a_step_of_adapters_is_begun_from_where_its_base_can_be_had() -> None:
     assert any("can load mine-7B" in one.message for one in unseen.problems)
     worker(name="has it", model_names=["mine-7B"])
     assert preflight(asks(row, model=step, preset="demo-rl")).queue.able == ("has it",)
+
+
+@pytest.mark.parametrize(("minutes", "ended"), [(30, False), (5, True)], ids=["lost", "begins again"])
+def test_a_worker_that_is_away_for_a_while_keeps_a_job_from_being_refused(minutes: int, ended: bool) -> None:
+    asked, now = asks(frozen(tasks()), model="mine-7B", preset="demo-rl"), timezone.now()
+    worker(name="other", model_names=["another-7B"])
+    away = worker(name="restarts", model_names=["mine-7B"])
+    stopped = now if ended else None
+    Worker.objects.filter(pk=away.pk).update(seen_at=now - timedelta(minutes=minutes), stopped_at=stopped)
+    found = preflight(asked)
+    assert (problems(found), found.queue.able) == ({}, ())
+    assert any("The job waits for restarts, which can and was here" in one.message for one in found.warnings)
+    job = create_job(asked, pages_seed.person("researcher"))
+    assert (job.state, "The job waits for restarts" in job.reason) == ("queued", True)
+    Worker.objects.filter(pk=away.pk).update(seen_at=now - timedelta(days=2))
+    assert problems(preflight(asked)) == {"model": "model_not_found"}
 
 
 @pytest.mark.parametrize("tracker", sorted({*get_args(get_args(ReportTo)[0])} - {"none"}))

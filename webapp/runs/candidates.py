@@ -45,9 +45,20 @@ SOURCES: dict[str, Source] = {}
 """Sources by name, asked in the order in which they were registered."""
 
 
-def register(name: str, source: Source) -> None:
+AWAY: dict[str, Source] = {}
+"""Sources of workers that were here a short time ago, and may come back: what they said of themselves then."""
+
+
+def register(name: str, source: Source, away: Source | None = None) -> None:
     """Add a source of candidates. Under a name that is known it takes the place of the one before."""
     SOURCES[name] = source
+    if away is not None:
+        AWAY[name] = away
+
+
+def away_candidates() -> list[Candidate]:
+    """Workers that could come back: that none here can take a job is no proof that none ever will."""
+    return [candidate for source in AWAY.values() for candidate in source()]
 
 
 def candidates() -> list[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import transaction
 
-from webapp.runs.candidates import NAMED, Candidate, candidates
+from webapp.runs.candidates import NAMED, Candidate, away_candidates, candidates, in_words
 from webapp.runs.checkpoint_files import first_model
 from webapp.runs.launch.job_lookup import Remark
 from webapp.runs.models import TrainingEvent, TrainingJob, TrainingState
@@ -18,7 +18,8 @@ MODEL_UNSEEN = "model_unseen"
 
 
 def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
-    """The reason why no candidate can take a job; None where one can."""
+    """The reason why no candidate can take a job; None where one can. Its code is `MODEL_UNSEEN` only if no worker that
+    is away for a while could either."""
     if any(candidate.can_take(model, engine) for candidate in here):
         return None
     if not here:
@@ -27,6 +28,11 @@ def impediment(model: str, engine: str, here: list[Candidate]) -> Remark | None:
         how = " (start one with --vllm-server and its address)" if engine == "vllm_server" else ""
         message = f"No worker that is here has the engine {engine}: the job waits until one comes that has{how}."
         return Remark(param="engine", code="no_worker", message=message)
+    away = [one.name for one in away_candidates() if one.can_take(model, engine)]
+    if away:
+        message = f"No worker that is here can load {model}. The job waits for {in_words(away)}, which can and was "
+        message += "here within a day."
+        return Remark(param="model", code="worker_away", message=message)
     with_engine = f" with the engine {engine}" if engine != "transformers" else ""
     message = (
         f"No worker that is here{with_engine} can load {model}: start one that has it in its folder of models "

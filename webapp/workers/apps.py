@@ -9,6 +9,6 @@ class WorkersConfig(AppConfig):
 
     def ready(self) -> None:
         from webapp.runs.candidates import register  # models are there only now
-        from webapp.workers.registration import live_candidates
+        from webapp.workers.registration import away_candidates, live_candidates
 
-        register("workers", live_candidates)
+        register("workers", live_candidates, away_candidates)

@@ -83,6 +83,13 @@ def live_candidates() -> list[Candidate]:
     return [candidate_of(row) for row in live_trainers().only(*COLUMNS).order_by("name", "pk")]
 
 
+def away_candidates() -> list[Candidate]:
+    """Workers that fell silent or ended within a day, as they were: one that restarts is among them."""
+    since = timezone.now() - FORGOTTEN
+    rows = Worker.objects.filter(serves=0, seen_at__gte=since).exclude(pk__in=live_trainers().values("pk"))
+    return [candidate_of(row) for row in rows.only(*COLUMNS).order_by("-seen_at")[:AT_ONCE]]
+
+
 def candidate_of(row: Worker) -> Candidate:
     """A worker as a candidate for a job."""
     sizes = [int(device.get("memory_mib") or 0) for device in row.devices if isinstance(device, dict)]

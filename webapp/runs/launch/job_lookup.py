@@ -18,7 +18,7 @@ from webapp.datasets.file_uploads import first_problem
 from webapp.datasets.models import Dataset, DatasetState, FileState, StoredFile
 from webapp.endpoints.models import Endpoint
 from webapp.endpoints.queries import default_of, find_choice
-from webapp.runs.candidates import candidates
+from webapp.runs.candidates import away_candidates, candidates
 from webapp.runs.checkpoint_files import model_parts
 from webapp.runs.models import Checkpoint, CheckpointState, TrainingJob, TrainingState
 from webapp.runs.spec import AFTER, DEMO_MODEL, ENDPOINT, Method, NewJob
@@ -162,7 +162,7 @@ def _find_model(asked: ResolvedJob) -> None:
     if model == DEMO_MODEL or not is_model_name(model):
         known = model == DEMO_MODEL
     else:
-        known = "/" in model or any(model in candidate.models for candidate in candidates())
+        known = "/" in model or any(model in candidate.models for candidate in [*candidates(), *away_candidates()])
     if known:
         return  # whether a worker can load it now is said with the workers
     message = (
