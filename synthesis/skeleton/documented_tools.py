@@ -19,8 +19,8 @@ from synthesis.contracts import ToolKind
 from synthesis.drafts import OperationPlan, Plan, ThemeDraft
 from synthesis.errors import InputError, Rejected
 from synthesis.formats.records import ToolSpec
-from synthesis.formats.tool_outlines import describe_tools
 from synthesis.prompts import fenced, prompt
+from synthesis.prompts.tool_text import describe_tools
 from synthesis.runtime import outline, working_schema
 from synthesis.skeleton.plan_reply import NAME_CHARS, RUNTIME_NAMES, PlanReply, StatePlanReply, require_rules
 from synthesis.skeleton.plan_text import state_text
@@ -140,8 +140,8 @@ def _name_parameters(parameters: Any) -> dict[str, Any]:
     """Return an object's schema whose properties can be the parameters of a method."""
     if isinstance(parameters, list):  # `{name, type, required}` each
         named = [item for item in parameters if isinstance(item, dict) and isinstance(item.get("name"), str)]
-        fields = {item["name"]: {key: item[key] for key in ("type", "description") if key in item} for item in named}
-        parameters = {"properties": fields, "required": [item["name"] for item in named if item.get("required")]}
+        described = {item["name"]: {key: item[key] for key in ("type", "description") if key in item} for item in named}
+        parameters = {"properties": described, "required": [item["name"] for item in named if item.get("required")]}
     schema = dict(parameters) if isinstance(parameters, dict) else {}
     fields, required = schema.get("properties"), schema.get("required")
     names: dict[str, str] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from synthesis.drafts import EntityPlan, OperationPlan, Plan, ThemeDraft, TimePlan
 from synthesis.errors import Rejected
-from synthesis.formats.tool_outlines import describe_tools
 from synthesis.prompts import fenced, prompt
+from synthesis.prompts.tool_text import describe_tools
 from synthesis.skeleton.coverage import covered
 from synthesis.skeleton.documented_tools import TOOL_CHARS, is_documented, plan_documented
 from synthesis.skeleton.plan_reply import (

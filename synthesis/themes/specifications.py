@@ -8,8 +8,8 @@ from typing import Literal
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.formats.records import ThemeRecord, ToolSpec
-from synthesis.formats.tool_outlines import outline_parameters
 from synthesis.formats.values import shorten
+from synthesis.prompts.tool_text import outline_parameters
 from synthesis.themes.keys import theme_key
 
 NAME = 120

@@ -30,7 +30,8 @@ from webapp.trajectories.rollouts.spec import ForkOf, Spec
 from webapp.trajectories.services import setting_of
 from webapp.trajectories.states import broken_steps
 from webapp.trajectories.stored_runs import read_injection, stored_run
-from webapp.trajectories.trajectory_list import Filters, export_line, rows_of
+from webapp.trajectories.trajectory_list import Filters, rows_of
+from webapp.trajectories.transfer.written_records import spell_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROUGH = {"failures": 0.35, "error_results": 0.3, "carried_out": 0.5, "latency": 0.3, "latency_s": 60.0}
@@ -154,8 +155,8 @@ def test_a_fork_makes_the_disturbed_calls_again_and_goes_on_undisturbed(rollout:
 
 
 def test_an_export_of_a_disturbed_run_imports_again_and_gives_the_same(rollout: Rollout) -> None:
-    rows = list({export_line(row): row for row in rows_made(rollout)}.values())
-    entries = [Entry(f"run {row.pk}", json.loads(export_line(row))) for row in rows]
+    rows = list({json.dumps(spell_run(row)): row for row in rows_made(rollout)}.values())
+    entries = [Entry(f"run {row.pk}", spell_run(row)) for row in rows]
     reached = [step for row in rows for step in row.steps.all() if step.error_kind != "not_reached"]
     ends = {row.final_hash for row in rows}
     Trajectory.objects.all().delete()

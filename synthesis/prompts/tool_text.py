@@ -1,4 +1,4 @@
-"""What tools take, in fewer characters than their schemas have."""
+"""Tools as prompts show them, and what they take in fewer characters than their schemas have."""
 
 from __future__ import annotations
 
