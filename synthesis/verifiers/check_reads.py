@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from synthesis.runtime.check_request import language_problem
 from synthesis.syntax import UNREADABLE, parse
 from synthesis.verifiers.loop_keys import loop_keys
+from synthesis.verifiers.script_reads import assertion_reads_answer
 
 Place = tuple[str, ...]
 """A path of keys into the final state, written in the source as `final_state["orders"]["O-1"]` or with `.get`."""
@@ -36,18 +37,17 @@ class CheckReads:
 
 @functools.lru_cache(maxsize=4_096)
 def reads_answer(source: str) -> bool:
-    """Whether a check looks at the answer under a name of its own; False where it cannot be read. An assertion does if
-    its script uses the answer at all."""
-    script = _find_script(source)
-    if script is not None:
-        names = {node.id for node in ast.walk(script) if isinstance(node, ast.Name)}
-        return script.args.args[0].arg in names
+    """Whether a check looks at the answer under a name of its own; False where it cannot be read."""
+    found = _find_script(source)
+    if found is not None:
+        return assertion_reads_answer(*found)
     used, named = _names(source)
     return bool(used & named)
 
 
-def _find_script(source: str) -> ast.FunctionDef | None:
-    """The function `verify` of a check that was made for an assertion of a script; None of any other check."""
+def _find_script(source: str) -> tuple[ast.FunctionDef, str] | None:
+    """The function `verify` of a check that was made for an assertion of a script, and its name; None of any other
+    check."""
     if "def verify(" not in source or "verify(read_answer(answer)," not in source:
         return None
     try:
@@ -55,7 +55,10 @@ def _find_script(source: str) -> ast.FunctionDef | None:
     except UNREADABLE:
         return None
     found = [node for node in body if isinstance(node, ast.FunctionDef) and node.name == "verify" and node.args.args]
-    return found[-1] if found else None
+    match body[-1]:
+        case ast.FunctionDef(body=[*_, ast.Return(value=ast.Subscript(slice=ast.Constant(value=str() as name)))]):
+            return (found[-1], name) if found else None
+    return None
 
 
 @functools.lru_cache(maxsize=4_096)

@@ -16,6 +16,7 @@ from synthesis.formats.verifier_record import find_script_problem, nest_former_f
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.call_sequences import Subject
+from synthesis.verifiers.check_reads import reads_answer
 from synthesis.verifiers.rewards import hash_verifier, score_end, trace_verdicts
 from tests.verifiers.shop import FRAME, INITIAL, reference, subject
 
@@ -140,3 +141,30 @@ def test_a_record_spells_a_script_and_says_what_is_wrong_with_one() -> None:
 def test_what_is_no_former_task_stays_as_it_is() -> None:
     for value in ("x", None, {"verifier": {"kind": "checks"}, "checks": ["True"]}, {"key": "t"}):
         assert nest_former_fields(value) == value
+
+
+@pytest.mark.parametrize(
+    ("body", "reading"),
+    [
+        ('return {"a": final_state["x"] == 1, "b": answer.get("x") == expected["x"]}', "b"),
+        ('told = answer.get("x")\n    return {"a": bool(final_state), "b": told == 1}', "b"),
+        (
+            'def told(name):\n        return answer.get(name)\n    return {"a": True, "b": told("x") == 1}',
+            "b",
+        ),
+        ('found = []\n    found.append(answer.get("x"))\n    return {"a": found == [], "b": bool(final_state)}', "a"),
+        (
+            'if answer:\n        ok = True\n    else:\n        ok = False\n    return {"a": ok, "b": True}',
+            "a",
+        ),
+        ('one = answer\n    two = one\n    return {"a": bool(two), "b": bool(initial_state)}', "a"),
+        ('if not answer:\n        return {"a": False, "b": False}\n    return {"a": True, "b": True}', "ab"),
+        ('found = {"a": True, "b": bool(answer)}\n    return found', "ab"),
+        ('return {"a": True} | {"b": bool(answer)}', "ab"),
+        ('return {"a": bool(final_state), "b": bool(initial_state)}', ""),
+    ],
+)
+def test_assertions_that_look_at_the_answer_are_told_apart(body: str, reading: str) -> None:
+    source = f"def verify(answer, expected, initial_state, final_state):\n    {body}\n"
+    script = ScriptVerifier(source=source, assertions=("a", "b"))
+    assert "".join(check.label for check in script.checks if reads_answer(check.source)) == reading

@@ -197,6 +197,7 @@ class ForecastTaskOut(Schema):
     task_id: int
     audit_before: str
     audit_after: str
+    audit_words: Annotated[str, Field(description="The first faults that the audit would find.")]
     approved: bool
     approval: Annotated[str, Field(description="carries, reopens, or empty where nobody decided on it.")]
     approval_why: str

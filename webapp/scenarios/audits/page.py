@@ -222,7 +222,7 @@ def _tried(row: Audit) -> str:
         else "there was no mutant to try"
     )
     told = [tried]
-    told += [f"the right answer earns 1 in {counted(spelled, 'other wording')}"] if spelled else []
+    told += [f"the right answer earns 1 in {counted(spelled, 'other spelling')}"] if spelled else []
     told += [f"the right end earns 1 by {counted(detours, 'detour')}"] if detours else []
     return "; ".join(told)
 
