@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from tests.fixtures.api import program
 from tests.runs import job_support
@@ -22,6 +23,7 @@ from tests.workers.worker_support import (
     blob,
     claimed,
     demo_shapes,
+    event,
     learning,
     line,
     operator,
@@ -33,7 +35,7 @@ from tests.workers.worker_support import (
 )
 from training.config import EvaluationJob
 from webapp.claims import StaleClaim
-from webapp.errors import Unusable
+from webapp.errors import Conflict, Unusable
 from webapp.runs import control
 from webapp.runs.checkpoint_files import named_checkpoint
 from webapp.runs.curves.series import series
@@ -61,6 +63,16 @@ def changed(place: int, **changes: Any) -> Lines:
 
 def named(*names: str) -> Lines:
     return [told | {"row": names[place // 2]} for place, told in enumerate(step_lines(1.0, 1.0, 1.0, 1.0))]
+
+
+def swapped() -> Lines:
+    first, second, *others = step_lines()
+    return [second, first, *others]
+
+
+def earned(reward: float, passed: int = 0, **more: Any) -> dict[str, Any]:
+    told = {"reward": reward, "passed": passed, "total": 1, "verdicts": [], "rule": "goals"}
+    return attempt(0.5) | {"reward": told} | more
 
 
 LOST = attempt(None)
@@ -100,6 +112,27 @@ LIES: dict[str, tuple[Callable[[], Lines], str]] = {
     "failures that are told as lost": (
         lambda: step_lines(1.0, None, None, None), "3 of 4 attempts were lost or cannot be read, more than the 50%",
     ),
+    "a reward beyond all": (
+        lambda: changed(1, reward=7.0, attempt=earned(7.0, outcome="solved")), "line 2: is told to have earned 7",
+    ),
+    "a reward below none": (lambda: changed(1, reward=-5.0, attempt=earned(-5.0)), "line 2: is told to have earned -5"),
+    "more checks passed than there are": (
+        lambda: changed(1, attempt=earned(0.5, passed=5)), "line 2: is told to have passed 5 of 1 checks",
+    ),
+    "a solved task without a token": (lambda: changed(0, tokens=0), "line 1: is told to be solved, without a token"),
+    "a solved task without a turn": (
+        lambda: changed(0, attempt=attempt(1.0, messages=[{"role": "user", "content": "Do it."}])),
+        "line 1: is told to be solved, without a turn",
+    ),
+    "rewards swapped within a group": (
+        lambda: [told | {"reward": other["reward"]} for told, other in zip(step_lines(), swapped(), strict=True)],
+        "line 1: the step learnt from a reward of 0.5000",
+    ),
+    "attempts swapped within a group": (
+        lambda: [told | {"attempt": other["attempt"]} for told, other in zip(step_lines(), swapped(), strict=True)],
+        "line 1: the step learnt from a reward of 1.0000",
+    ),
+    "a policy of the future": (lambda: changed(2, policy_step=3), "line 3: names the policy of step 3, which is"),
     "failures that cannot be read": (
         lambda: [step_lines()[0], *[{"surprise": 1}] * 3], "3 of 4 attempts were lost or cannot be read",
     ),
@@ -125,6 +158,8 @@ def test_attempts_that_cannot_be_tied_to_the_dataset_are_refused_with_their_plac
         (1, {"environment/made-up/reward": 1.0}, "the environment 'made-up', which no row"),
         (1, {"node/made-up/success": 1.0}, "the category 'made-up', which no row"),
         (1, {"check/0123456789abcdef.1/success": 1.0}, "the verifier '0123456789abcdef', which no row"),
+        (1, {"evaluation/success": 1.5}, "tells 'evaluation/success' = 1.5; a share is 0 to 1"),
+        (1, {"infra_error_share": -0.1}, "tells 'infra_error_share' = -0.1; a share is 0 to 1"),
         (1, {"evaluation/environment/made-up/success": 1.0}, "the environment 'made-up', which no row"),
     ],
 )
@@ -149,6 +184,32 @@ def test_numbers_without_attempts_stay_unverified_and_a_sample_that_is_executed_
     assert unverified("reward") == 1, "of the first step no attempt was ever sent"
     RolloutFile.objects.update(unclear=1)
     assert unverified("reward") == 2
+
+
+def test_numbers_that_are_told_anew_are_said_and_a_mean_that_is_not_its_attempts_is_a_contradiction(
+    job: TrainingJob,
+) -> None:
+    take(job, [values(1, 2, loss=2.0, entropy=1.0), values(2, 1, loss=3.0), values(3, 2, loss=0.1)])
+    take(job, [values(4, 2, entropy=0.5, reward=0.625), values(5, 1, loss=3.0)])
+    said = TrainingEvent.objects.filter(job=job, kind="rewritten").order_by("pk").values_list("message", flat=True)
+    assert [line.partition(": ")[2] for line in said] == ["loss was 2 and is 0.1.", "entropy was 1 and is 0.5."]
+    rollouts(job, blob(step_lines()), step=2)
+    take(job, [values(6, 2, reward=0.99)])
+    job.refresh_from_db()
+    assert (job.state, "a mean reward of 0.99 for step 2; its rollouts give 0.62" in job.doubt) == ("paused", True)
+
+
+def test_a_step_keeps_the_attempts_that_came_first(job: TrainingJob) -> None:
+    rollouts(job, blob(step_lines()), step=2)
+    with pytest.raises(Conflict, match="Step 2 has other attempts already, which stay"):
+        rollouts(job, blob(step_lines(1.0, 1.0, 1.0, 1.0)), step=2)
+    with pytest.raises(WrongHash):
+        rollouts(job, blob(step_lines()), step=3, sha256=RolloutFile.objects.get().sha256[::-1])
+
+
+def test_times_of_the_future_are_those_at_which_they_came(job: TrainingJob) -> None:
+    take(job, [event(1, message="Ahead.") | {"time": timezone.now().timestamp() + 1e6}])
+    assert TrainingEvent.objects.get(job=job, message="Ahead.").at <= timezone.now()
 
 
 def test_attempts_that_nobody_can_execute_again_verify_nothing(job: TrainingJob, settings: Any) -> None:
@@ -285,6 +346,7 @@ def test_an_evaluation_of_made_up_rows_does_not_succeed() -> None:
         (report("t0"), "1 attempts were sent; 3 are due in this report"),
         (report("t0", "t0", "t0"), "line 2: attempt 0 at 't1' is due here, not attempt 0 at 't0'"),
         (report("t3", "t4", "t5", environment="e1"), "line 1: attempt 0 at 't0' is due here"),
+        (blob([line(0, 1.0, row="t0", environment="e0", verifier=digest, horizon=2, ordinal=1)] * 3), "not attempt 1"),
         (report("t0", "t1", "t2", horizon=9), "line 1: had 9 turns; at this step an agent has 2"),
     ):
         with pytest.raises(Unusable, match=words):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Any
@@ -29,6 +29,7 @@ from webapp.runs.models import (
 from webapp.runs.rollouts.reported_keys import require_known
 from webapp.runs.rollouts.reported_means import compare
 from webapp.runs.topics import tell_job
+from webapp.runs.transitions import say
 from webapp.workers import claims
 from webapp.workers.errors import RecordGap, TooManyKeys
 
@@ -40,6 +41,8 @@ LARGEST = 1e100
 """Numbers beyond it are none: PostgreSQL refuses a mean whose squares overflow, and no curve could be drawn."""
 MESSAGE_CHARS = 4_000
 DATA_CHARS = 16_000
+MOST_TOLD = 5
+"""So many numbers that were reported anew are named in one event."""
 ROWS_AT_ONCE = 5_000
 
 Point = tuple[str, int]
@@ -96,7 +99,9 @@ def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]
     events: list[Event] = []
     for record in records:
         if isinstance(record, Values):
-            values.update({(_key(key), record.step): _finite(value) for key, value in record.values.items()})
+            told = {(_key(key), record.step): _finite(value) for key, value in record.values.items()}
+            _note_rewritten(job, record.step, {point: values[point] for point in told.keys() & values.keys()}, told)
+            values.update(told)
         elif isinstance(record, Event):
             events.append(record)
     for event in events:
@@ -121,6 +126,39 @@ def _write(job: TrainingJob, attempt: TrainingAttempt, records: Sequence[Record]
         behind.update(advanced_at=timezone.now())
         job.step = max(job.step, *reached)
         watch.look(job, sorted({step for _, step in values}))
+
+
+def _note_rewritten(
+    job: TrainingJob, step: int, before: Mapping[Point, float | None], after: Mapping[Point, float | None]
+) -> None:
+    """Say in the log which numbers of a step were reported before as others: the later ones count."""
+    changed = [f"{key[:80]} was {_said(before[key, at])} and is {_said(after[key, at])}" for key, at in sorted(before)
+               if before[key, at] != after[key, at]]  # fmt: skip
+    if changed:
+        more = f" {len(changed) - MOST_TOLD} more numbers." if len(changed) > MOST_TOLD else ""
+        told = f"The worker reported numbers of step {step} again: {'; '.join(changed[:MOST_TOLD])}.{more}"
+        say(job, "warn", told, kind="rewritten")
+
+
+def _note_earlier(
+    job: TrainingJob, attempt: TrainingAttempt, keys: Mapping[str, int], values: Mapping[Point, float | None]
+) -> None:
+    """Compare what an attempt reports of steps that it reported before."""
+    least = min(step for _, step in values)
+    if least > job.step:
+        return
+    stored = MetricPoint.objects.filter(key__in=keys.values(), attempt=attempt.number, step__gte=least)
+    names = {pk: name for name, pk in keys.items()}
+    before: dict[int, dict[Point, float | None]] = defaultdict(dict)
+    for key, step, value in stored.values_list("key", "step", "value"):
+        if (names[key], step) in values:
+            before[step][names[key], step] = value
+    for step, known in sorted(before.items()):
+        _note_rewritten(job, step, known, values)
+
+
+def _said(value: float | None) -> str:
+    return "no number" if value is None else f"{value:g}"
 
 
 def _note_resumed(job: TrainingJob, attempt: TrainingAttempt, event: Event) -> None:
@@ -174,6 +212,7 @@ def _moment(seconds: float, started: datetime) -> datetime:
 def _write_points(job: TrainingJob, attempt: TrainingAttempt, values: dict[Point, float | None]) -> int:
     """Write points and the keys' newest; returns the tokens that they say were trained."""
     keys = _keys(job, {key for key, _ in values})
+    _note_earlier(job, attempt, keys, values)
     _give_way(attempt, keys, values)
     rows = [
         MetricPoint(key_id=keys[key], attempt=attempt.number, step=step, value=value)

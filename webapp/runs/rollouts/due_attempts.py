@@ -121,6 +121,10 @@ class DueAttempts(ABC):
                 f"the step learnt from {_reward(told.reward)}; for the outcome {told.outcome} the job's rule makes "
                 f"{_reward(told.due_reward)} of what the attempt earned",
             )
+        if told.impossible:
+            raise self._refusal(line, told.impossible)
+        if told.outcome == "solved" and not told.turns:
+            raise self._refusal(line, "is told to be solved, without a turn of the agent")
         if told.outcome == "solved" and not told.solved:
             raise self._refusal(line, f"is told to be solved, with a reward below {SOLVED_AT:g}")
         if told.outcome == "failed" and told.solved:
@@ -180,6 +184,12 @@ class DueStep(DueAttempts):
         each, drawn = self.config.sampling.rollouts, self.config.sampling.tasks * self.config.sampling.rollouts
         groups: dict[int, str] = {}
         for line in lines:
+            if line.told.policy_step > self.step:
+                words = f"names the policy of step {line.told.policy_step}, which is trained after this step"
+                raise self._refusal(line, words)
+            # An endpoint that is evaluated may count none; here the trainer itself drew them.
+            if line.told.outcome == "solved" and not line.told.tokens:
+                raise self._refusal(line, "is told to be solved, without a token of the agent")
             number, ordinal = divmod(line.index, each)
             row = groups.setdefault(number, line.told.row)
             if (line.told.row, line.told.ordinal) != (row, ordinal):

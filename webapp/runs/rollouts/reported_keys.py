@@ -21,14 +21,19 @@ VERIFIER_DIGITS = 16
 
 def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
     """Raises Unusable: a number is of a step that the job does not have, or of an environment, category or verifier
-    that its datasets do not have."""
+    that its datasets do not have, or a share that none can be."""
     most = _most_steps(job)
     wanted: dict[tuple[str, str], int] = {}
     for record in records:
         if isinstance(record, Values):
             if most and record.step > most:
                 raise Unusable(f"records: number {record.seq} is of step {record.step}; the job has {most} steps.")
-            for key in record.values:
+            for key, value in record.values.items():
+                if value is not None and _is_share(key) and not 0 <= value <= 1:
+                    raise Unusable(
+                        f"records: number {record.seq} tells {key[:80]!a} = {value:g}; a share is 0 to 1. Nothing of "
+                        "this batch was taken."
+                    )
                 if part := _part_of(clean(key)):
                     wanted.setdefault(part, record.seq)
     if not wanted:
@@ -40,6 +45,11 @@ def require_known(job: TrainingJob, records: Sequence[Record]) -> None:
                 f"records: number {seq} has a number of the {what} {name[:80]!a}, which no row of the job's datasets "
                 "has."
             )
+
+
+def _is_share(key: str) -> bool:
+    name = key.rpartition("/")[2]
+    return name == "success" or name.endswith("_share")
 
 
 def _most_steps(job: TrainingJob) -> int:

@@ -9,7 +9,7 @@ from typing import IO, Annotated, Any, cast
 
 from pydantic import Field, ValidationError
 
-from synthesis.contracts import SOLVED_AT, Attempt, Frozen, is_injected
+from synthesis.contracts import SOLVED_AT, Attempt, Frozen, Reward, is_injected
 from synthesis.errors import FormatError, InputError
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json
@@ -85,9 +85,11 @@ class RolloutSummary(Frozen):
     drawn: int | None
     calls: int
     failed_calls: int
+    impossible: str
+    """Why no verifier gives what the attempt is told to have earned; empty if one may."""
 
 
-COMPARED = {"category", "solved", "due_reward", "due_masked", "drawn", "calls", "failed_calls"}
+COMPARED = {"impossible", "category", "solved", "due_reward", "due_masked", "drawn", "calls", "failed_calls"}
 """Fields of a summary that are compared, and are no columns."""
 
 
@@ -163,4 +165,15 @@ def summary(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
         drawn=sum(tokens for _, tokens in line.drawn) if line.drawn else None,
         calls=len(results),
         failed_calls=sum(not result.ok and not is_injected(result) for result in results),
+        impossible=_why_impossible(earned),
     )
+
+
+def _why_impossible(earned: Reward | None) -> str:
+    if earned is None:
+        return ""
+    if not 0 <= earned.reward <= 1:
+        return f"is told to have earned {earned.reward:g}; a verifier gives 0 to 1"
+    if not 0 <= earned.passed <= earned.total:
+        return f"is told to have passed {earned.passed} of {earned.total} checks"
+    return ""
