@@ -37,10 +37,13 @@ class ToolRecord(Frozen):
     raw_schema: dict[str, Any] | None = None
 
 
+SourceName = Annotated[str, Field(max_length=32, pattern=r"^[A-Za-z0-9_.-]*$")]
+
+
 class EnvironmentParts(Frozen):
     """What an export of this site says of an environment besides: see `own_parts.py`."""
 
-    source: str = Field(default="", max_length=32)
+    source: SourceName = ""
     key: str = Field(default="", max_length=200)
     name: str = ""
     tools: tuple[ToolRecord, ...] = ()
@@ -51,8 +54,8 @@ class TaskParts(Frozen):
     """What an export of this site says of a task besides. `version` and `revision` are content hashes; with
     `state_apart` the task's is of the record without the initial state."""
 
-    source: str = Field(default="", max_length=32)
-    environment_source: str = Field(default="", max_length=32)
+    source: SourceName = ""
+    environment_source: SourceName = ""
     version: str = Field(default="", max_length=64)
     revision: str = Field(default="", max_length=64)
     current: bool = True
@@ -86,9 +89,9 @@ class RunParts(Frozen):
     """
 
     identity: str = Field(default="", pattern="^([0-9a-f]{64})?$")
-    source: str = Field(default="", max_length=32)
-    environment_source: str = Field(default="", max_length=32)
-    task_source: str = Field(default="", max_length=32)
+    source: SourceName = ""
+    environment_source: SourceName = ""
+    task_source: SourceName = ""
     revision: str = Field(default="", max_length=64)
     seed: int = Field(default=DEFAULT_SEED, ge=-(2**63), lt=2**63)
     now: str = Field(default=DEFAULT_NOW, max_length=40)

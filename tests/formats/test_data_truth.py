@@ -6,6 +6,6 @@ from tests.benchmarks.data_truth.__main__ import measure
 
 
 def test_data_says_what_was_recorded() -> None:
-    found = measure(["json", "rows", "ids", "tags", "openai"])
+    found = measure(["json", "rows", "ids", "tags", "openai", "files"])
     assert found["failed"] == {}
-    assert int(str(found["cases"])) >= 120
+    assert int(str(found["cases"])) >= 300

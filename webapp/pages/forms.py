@@ -29,9 +29,10 @@ SCENARIOS = mark_safe(
     "<code>checklist_with_func</code>. Each becomes a scenario and a task."
 )
 TRAJECTORIES = (
-    "JSON or JSON Lines, plain or gzipped: recorded runs that name their environment and task. Import those first; a "
-    "run whose task is not here is listed as failed, with the reason. Or trajectories in ATIF 1.0 to 1.8 (Harbor): "
-    "they come in without an environment, to be read and searched."
+    "JSON or JSON Lines, plain or gzipped: recorded runs that name their environment and task. An export of this site "
+    "brings both along; of other files import those first, as a run whose task is not here is listed as failed, with "
+    "the reason. Or trajectories in ATIF 1.0 to 1.8 (Harbor): they come in without an environment, to be read and "
+    "searched."
 )
 DOCUMENT_FILES = ".json,.yaml,.yml,.md,.markdown,.gz,application/json,text/markdown"
 DOCUMENTS = mark_safe(

@@ -1,11 +1,12 @@
 """Whether training data says what was recorded: cases that others' systems got wrong in silence.
 
-    python -m tests.benchmarks.data_truth [--json] [--only json,rows,ids,tags,openai,tokens]
+    python -m tests.benchmarks.data_truth [--json] [--only json,rows,ids,tags,openai,files,tokens]
 
 Each case has a right value, or must be refused: numbers, keys and characters that JSON cannot say, at every door; one
 bad row beside good ones; results under repeated, absent and swapped ids; tags in arguments; OpenAI's training files;
-control tokens in content. `cases` counts them, `wrong` those that came out otherwise (0 is right), `by_kind` has both,
-`failed` what was said of each. The last line of output is one JSON object.
+malformed lines of uploads, imports and replies; control tokens in content. `cases` counts them, `wrong` those that came
+out otherwise (0 is right), `by_kind` has both, `failed` what was said of each. The last line of output is one JSON
+object.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
-from tests.benchmarks.data_truth import json_cases, result_cases, token_cases
+from tests.benchmarks.data_truth import file_cases, json_cases, result_cases, token_cases
 
-KINDS = ("json", "rows", "ids", "tags", "openai", "tokens")
+KINDS = ("json", "rows", "ids", "tags", "openai", "files", "tokens")
 Case = tuple[str, str, Callable[[], None]]
 
 
 def all_cases(kinds: Iterable[str]) -> Iterator[Case]:
     wanted = set(kinds)
-    sources = [json_cases.cases, result_cases.cases]
+    sources = [json_cases.cases, result_cases.cases, file_cases.cases]
     for source in [*sources, token_cases.cases] if "tokens" in wanted else sources:
         yield from (case for case in source() if case[0] in wanted)
 
