@@ -196,7 +196,7 @@ def _own_numbers(sandbox: Sandbox, subject: Subject, start: State) -> Iterator[V
             counting |= TrialCalls(episode, subject.reference, state).add(subject.program.tools).keys()
     for step, paths in asked[:MOST_REPEATED]:
         made |= {path: keys for path, keys in _repeated(sandbox, subject, step).items() if path in paths}
-    yield from (Volatile(path=path, role="counter", reason=REASONS["counter"]) for path in counting)
+    yield from (Volatile(path=path, role="counter", reason=REASONS["counter"]) for path in sorted(counting))
     yield from (Volatile(path=f"{path}/+", role="id", reason=REASONS["id"]) for path in made)
     weak = {key for keys in made.values() for key in keys if is_weak(key)}
     if weak:
