@@ -73,6 +73,8 @@ def test_every_operation_answers_as_its_schema_says(live_site: str, mode: Genera
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: Any) -> None:
             assume(len(str(case.query)) < LONGEST_QUERY)
+            # A form cannot say null: what the schema forbids so arrives as an empty text.
+            assume(mode == GenerationMode.POSITIVE or case.media_type != "multipart/form-data")
             if mode == GenerationMode.POSITIVE:
                 case = with_real_objects(case, known)
             case.call_and_validate(headers=headers, excluded_checks=NOT_ASKED, timeout=ANSWER_S)
