@@ -22,7 +22,7 @@ from typing import Any
 
 from tests.benchmarks.databases import own_database
 
-LAST = {"scenarios": "0008_pictures_solved_counts", "trajectories": "0010_pictures_index"}
+LAST = {"scenarios": "0008_pictures_solved_counts", "trajectories": "0010_pictures_index", "batches": "0008_replaced"}
 """By app, the last migration of the last version, if there are later ones."""
 CHECK = """def check(initial_state, final_state, answer):
     orders = [order for order in final_state['orders'].values() if order['customer'] == 'C-%n']
