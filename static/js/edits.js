@@ -63,6 +63,10 @@
     editor.commands.removeCommands(["showSettingsMenu", "gotoline"]);
     const details = field.closest("details");
     if (details) details.addEventListener("toggle", () => editor.resize());
+    /* Ace keeps the page where it is as the focus leaves it, even if the next field is out of sight. */
+    box.addEventListener("focusout", ({ relatedTarget }) => {
+      if (relatedTarget && !box.contains(relatedTarget)) relatedTarget.scrollIntoView({ block: "nearest" });
+    });
     return editor;
   }
 
