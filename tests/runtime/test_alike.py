@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +112,25 @@ def test_a_sandbox_that_starts_when_many_files_are_open_is_no_other(own: Sandbox
         busy.close()
         for file in files:
             os.close(file)
+
+
+def test_a_sandbox_that_writes_bytecode_is_no_other(
+    own: Sandbox, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one on a machine compiles what others read: modules lay elsewhere in its memory."""
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    first = scored(own)
+    kept = sorted(tmp_path.rglob("*.pyc"))
+    assert len(kept) > 50
+    for removed in ([], kept[:1], kept[::3]):
+        for path in removed:
+            path.unlink()
+        after = Sandbox()
+        try:
+            assert scored(after) == first, f"after {len(removed)} files of bytecode were removed"
+        finally:
+            after.close()
 
 
 @pytest.mark.slow

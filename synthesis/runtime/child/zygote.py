@@ -312,9 +312,24 @@ def _take_standard_input() -> int:
     return control
 
 
+def _close_mark() -> bool:
+    """Return whether this process started itself again: it has left its control socket open twice."""
+    try:
+        os.close(_CONTROL)
+    except OSError:
+        return False
+    return True
+
+
 def main() -> None:
     """Start, say what holds; what is left to do is done when this script has ended. A failure to start is told on the
     control socket."""
+    restarted = _close_mark()
+    preload.load()
+    # Asked in each case: the question leaves its traces in memory too.
+    if preload.was_compiled() and not restarted:
+        os.dup2(0, _CONTROL)
+        os.execv(sys.orig_argv[0], sys.orig_argv)
     control = _control(_take_standard_input())
     try:
         zygote = Zygote(control, json.loads(sys.argv[1]))
