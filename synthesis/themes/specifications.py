@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Literal
 
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import InputError
 from synthesis.formats.records import ThemeRecord, ToolSpec
 from synthesis.formats.values import shorten
-from synthesis.prompts.tool_text import outline_parameters
+from synthesis.prompts.tool_text import shorten_parameters
 from synthesis.themes.keys import theme_key
 
 NAME = 120
@@ -46,7 +45,7 @@ def from_specification(record: ThemeRecord, origin: Literal["servers", "document
 
 
 def _shorten_tool(tool: ToolSpec, most_words: int, most_parameters: int) -> ToolSpec:
-    parameters = tool.parameters
-    if parameters is not None and len(json.dumps(parameters)) > most_parameters:
-        parameters = outline_parameters(parameters)
-    return ToolSpec(name=tool.name, description=tool.description[:most_words], parameters=parameters)
+    parameters = shorten_parameters(tool.parameters, most_parameters)
+    words = tool.description
+    words = words if len(words) <= most_words else f"{words[: most_words - 1]}…"
+    return ToolSpec(name=tool.name, description=words, parameters=parameters)
