@@ -247,6 +247,11 @@ BOMB = "tools: &a [x]\n" + "\n".join(f"k{n}: &b{n} [{', '.join([f'*b{n - 1}' if 
         ('{"x": 1}', "a.json", "", "no list of tools"),
         ("# Title\n\nNothing here names a tool.\n", "a.md", "", "no heading names a tool"),
         ("## `a`\n\n## `a`\n", "a.md", "line 3", "also the tool at line 1"),
+        (
+            "## `book`\n\n## Cancel it\n\nGone.\n\n### Parameters\n\n- `day` (string)\n",
+            "a.md", "line 3", "'Cancel it' says what a tool takes, but names none; write its heading as `cancel_it`",
+        ),
+        ("## `book`\n\n## Cancel\n\n- `day` (string)\n", "a.md", "line 3", "names none"),
         ("", "a.md", "", "empty"),
     ],
 )  # fmt: skip
