@@ -1,4 +1,4 @@
-"""A theme from a specification of tools (an MCP server, a tool document), cut to what a batch can carry."""
+"""A theme from a specification (an MCP server, a tool document, product requirements), cut to what a batch carries."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from synthesis.formats.values import shorten
 from synthesis.prompts.tool_text import shorten_parameters
 from synthesis.themes.keys import theme_key
 
+SpecifiedOrigin = Literal["servers", "documents", "requirements"]
 NAME = 120
 DESCRIPTION = 7_500
 """With the name it is less than a plan reads of a theme."""
@@ -22,7 +23,7 @@ MOST_CHARACTERS = 600_000
 LINE = 300
 
 
-def from_specification(record: ThemeRecord, origin: Literal["servers", "documents"]) -> ThemeDraft:
+def from_specification(record: ThemeRecord, origin: SpecifiedOrigin) -> ThemeDraft:
     """Return the theme of a specification; every tool that it names is kept.
 
     Raises InputError: it says nothing that an environment could be grown from.
@@ -36,16 +37,20 @@ def from_specification(record: ThemeRecord, origin: Literal["servers", "document
     return ThemeDraft(
         key=theme_key(record.name, record.model_dump(mode="json")),
         name=shorten(record.name, NAME),
-        description=description[:DESCRIPTION],
+        description=_cut(description, DESCRIPTION),
         category=record.primary,
         origin=origin,
         origin_text=f"{record.key}: {record.name}",
         tools=tools,
+        workflows=record.workflows,
+        tasks=record.tasks,
     )
 
 
 def _shorten_tool(tool: ToolSpec, most_words: int, most_parameters: int) -> ToolSpec:
     parameters = shorten_parameters(tool.parameters, most_parameters)
-    words = tool.description
-    words = words if len(words) <= most_words else f"{words[: most_words - 1]}…"
-    return ToolSpec(name=tool.name, description=words, parameters=parameters)
+    return ToolSpec(name=tool.name, description=_cut(tool.description, most_words), parameters=parameters)
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"

@@ -17,6 +17,7 @@ from tests.fixtures import pages_seed
 from tests.fixtures.api import program
 from tests.fixtures.markup import flat
 from tests.tool_documents.test_documents import SHOP
+from tests.tool_documents.test_requirements import LIBRARY
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
@@ -37,7 +38,12 @@ def test_an_uploaded_document_becomes_a_theme_with_its_tools() -> None:
     page = Client()
     page.force_login(annotator)
     content = json.dumps(SHOP | {"info": {"title": EVIL}}).encode()
-    sent = {"what": "document", "document": SimpleUploadedFile("shop.json", content), "category": "Books"}
+    sent = {
+        "what": "document",
+        "kind": "tools",
+        "document": SimpleUploadedFile("shop.json", content),
+        "category": "Books",
+    }
     answer = page.post("/import/", sent)
     job = Job.objects.get()
     assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{job.pk}/")
@@ -70,6 +76,39 @@ def test_the_api_takes_a_document_and_says_what_is_wrong_with_one() -> None:
     assert send(b"no tools\n").status_code == 202
     with pytest.raises(Exception, match=r"^desk\.md: no heading names a tool.* Nothing was imported\.$"):
         run_job(Job.objects.latest("pk"))
+
+
+def test_product_requirements_come_in_by_page_api_and_command(tmp_path: Path) -> None:
+    operator = pages_seed.person("operator")
+    page = Client()
+    page.force_login(operator)
+    content = LIBRARY.replace("Take a tool back", EVIL).encode()
+    sent = {"what": "document", "kind": "requirements", "document": SimpleUploadedFile("desk.md", content)}
+    assert page.post("/import/", sent).status_code == 302
+    run_job(Job.objects.get())
+    theme = Theme.objects.get()
+    assert (theme.origin, theme.source, theme.tool_count) == (Origin.REQUIREMENTS, "requirements", 3)
+    shown = flat(page.get(f"/taxonomy/themes/{theme.pk}/"))
+    assert EVIL not in shown
+    assert "The member asks for a tool by its name." in shown
+    assert draft_of(theme).workflows[0].name == "Lend a tool"
+
+    writer = program(operator, "read", "synthesise")
+    sent = {"document": SimpleUploadedFile("bad.md", b"# Desk\n\n## Workflows\n\n- Lend\n"), "kind": "requirements"}
+    answer = writer.client.post("/api/v1/imports/tool-documents", sent, headers=writer.headers)
+    assert answer.status_code == 202, answer.json()
+    with pytest.raises(Exception, match=r"^bad\.md, line 1: no heading speaks of background .* and interfaces"):
+        run_job(Job.objects.latest("pk"))
+    read = writer.client.get(f"/api/v1/themes/{theme.pk}", headers=writer.headers).json()
+    assert read["workflows"][0]["steps"][0] == "The member asks for a tool by its name."
+    listed = writer.client.get("/api/v1/themes?origin=requirements", headers=writer.headers).json()
+    assert [line["id"] for line in listed["data"]] == [theme.pk]
+
+    file = tmp_path / "desk.md"
+    file.write_bytes(content)
+    told = StringIO()
+    call_command("import_tool_documents", str(file), "--kind", "requirements", stderr=told)
+    assert "1 unchanged" in told.getvalue()
 
 
 def test_the_command_keeps_what_it_can_read_and_names_the_rest(tmp_path: Path) -> None:

@@ -40,6 +40,11 @@ DOCUMENTS = mark_safe(
     "Markdown with a heading such as <code>## `book_table(day, guests)`</code> for each tool. It becomes one theme, "
     "from which a batch grows an environment with these tools."
 )
+DOCUMENT_KINDS = (("tools", "Tools"), ("requirements", "Product requirements"))
+KINDS = (
+    "Product requirements are Markdown whose headings speak of the background, of workflows and of interfaces: "
+    "environments are planned so that every workflow can be carried out."
+)
 SERVERS = format_html_lazy(
     "JSON Lines or JSON, plain or gzipped, at most {} MiB unpacked: one server each with <code>name</code>, "
     "<code>tools</code> and its labels. Each becomes a theme with its tools and hangs in the "
@@ -98,6 +103,7 @@ class TrajectoriesForm(forms.Form):
 
 
 class DocumentForm(forms.Form):
+    kind = forms.ChoiceField(label="What it describes", choices=DOCUMENT_KINDS, initial="tools", help_text=KINDS)
     document = UploadField(accept=DOCUMENT_FILES, help_text=DOCUMENTS, holds="tool documents")
     name = forms.CharField(
         label="Name (optional)",

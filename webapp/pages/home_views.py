@@ -95,7 +95,7 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
     if isinstance(form, ServersForm):
         return start_mcp_import(request.user, files["servers"])
     if isinstance(form, DocumentForm):
-        return start_document_import(request.user, files["document"], files["name"], files["category"])
+        return start_document_import(request.user, files["document"], files["name"], files["category"], files["kind"])
     if isinstance(form, TrajectoriesForm):
         return start_trajectory_import(request.user, files["trajectories"], frames=files["frames"])
     wanted = files["frames"]

@@ -14,6 +14,7 @@ from synthesis.formats.files import Entry
 from synthesis.formats.mcp import themes
 from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean
+from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.content_store import content_hash
 from webapp.taxonomy.changes.queries import moved_by_people
 from webapp.taxonomy.labels import path_of_theme
@@ -23,7 +24,10 @@ from webapp.taxonomy.services import SOURCE, TREE_LOCK, count, lock, place
 CHUNK = 250
 """Servers in one transaction; between two, progress is told and a cancelled job stops."""
 IMPORT_LOCK = 7_305_102
-FILLED = ("node", "name", "description", "labels", "usage", "tool_count", "content_hash", "updated_at")
+FILLED = (
+    "node", "name", "description", "workflows", "tasks", "labels", "usage", "tool_count", "content_hash", "updated_at",
+)  # fmt: skip
+ORIGINS: dict[DocumentKind, Origin] = {"tools": Origin.DOCUMENTS, "requirements": Origin.REQUIREMENTS}
 Progress = Callable[[int, int, str], None]
 
 
@@ -66,10 +70,10 @@ def import_servers(
     return tally.report()
 
 
-def import_document(record: ThemeRecord, source: str) -> dict[str, Any]:
-    """Keep the theme of a tool document under `source`. The same document again changes nothing."""
+def import_document(record: ThemeRecord, source: str, kind: DocumentKind = "tools") -> dict[str, Any]:
+    """Keep the theme of a tool document or of product requirements under `source`. The same again changes nothing."""
     tally = ThemeTally()
-    save_themes([record], source, tally, Origin.DOCUMENTS)
+    save_themes([record], source, tally, ORIGINS[kind])
     return tally.report()
 
 
@@ -137,6 +141,7 @@ def _row(
     changes.setdefault(node, Counter()).update({"themes": 1, "tools": len(record.tools)})
     row.node_id = node
     row.name, row.description, row.usage = record.name, record.description, record.usage
+    row.workflows, row.tasks = [flow.model_dump() for flow in record.workflows], list(record.tasks)
     row.labels, row.tool_count, row.content_hash = list(record.labels), len(record.tools), digest
     return row
 

@@ -42,12 +42,12 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
 
 @job("import_tool_documents", queue="sandbox")
 def import_tool_documents(context: JobContext) -> dict[str, Any]:
-    """Import an uploaded tool document, read in a process of its own, as a theme. Run twice, it changes nothing."""
+    """Import an uploaded document, read in a process of its own, as a theme. Run twice, it changes nothing."""
     payload = context.payload
-    stored = payload["file"]
-    record = read_tool_document(upload_bytes(stored), stored["original"], payload["name"], payload["category"])
+    stored, kind = payload["file"], payload.get("kind", "tools")
+    record = read_tool_document(upload_bytes(stored), stored["original"], payload["name"], payload["category"], kind)
     context.afterwards.append(lambda: drop_uploads(stored))
-    return import_document(record, payload["source"])
+    return import_document(record, payload["source"], kind)
 
 
 @job("group_themes", queue="llm")  # vectors may come from an endpoint

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import F
 
 from synthesis.drafts import ThemeDraft
-from synthesis.formats.records import ThemeRecord, ToolSpec
+from synthesis.formats.records import ThemeRecord, ToolSpec, Workflow
 from synthesis.formats.values import clean, shorten
-from synthesis.themes.specifications import from_specification
+from synthesis.themes.specifications import SpecifiedOrigin, from_specification
 from synthesis.themes.typed import typed
 from webapp.accounts.services import audit
 from webapp.content_store import Saved
 from webapp.taxonomy.importer import ThemeTally, save_themes
-from webapp.taxonomy.models import JudgedText, Origin, SourceCount, Theme, ThemeSource
+from webapp.taxonomy.models import SPECIFIED, JudgedText, Origin, SourceCount, Theme, ThemeSource
 
 TYPED = "typed"
 """The source of what people type."""
@@ -60,6 +60,8 @@ def save_draft(
         description=clean(draft.description),
         primary=clean(draft.category),
         tools=draft.tools,
+        workflows=draft.workflows,
+        tasks=draft.tasks,
     )
     tally = ThemeTally()
     save_themes([record], source, tally, Origin(draft.origin))
@@ -119,6 +121,8 @@ def record_of(theme: Theme) -> ThemeRecord:
         secondary=tuple(labels[1:]),
         usage=theme.usage,
         tools=tools,
+        workflows=tuple(Workflow.model_validate(flow) for flow in theme.workflows),
+        tasks=tuple(theme.tasks),
     )
 
 
@@ -127,17 +131,16 @@ def draft_of(theme: Theme) -> ThemeDraft:
 
     Raises InputError for a specification that says nothing.
     """
-    if theme.origin == Origin.SERVERS:
-        return from_specification(record_of(theme), "servers")
-    if theme.origin == Origin.DOCUMENTS:
-        return from_specification(record_of(theme), "documents")
     record = record_of(theme)
+    origin = Origin(theme.origin).value
+    if theme.origin in SPECIFIED:
+        return from_specification(record, cast(SpecifiedOrigin, origin))
     return ThemeDraft(
         key=theme.key,
         name=theme.name,
         description=theme.description,
         category=record.primary,
-        origin=Origin(theme.origin).value,
+        origin=origin,
         origin_text=theme.origin_text,
         tools=record.tools,
     )
