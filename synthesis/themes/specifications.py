@@ -30,7 +30,7 @@ def from_specification(record: ThemeRecord, origin: SpecifiedOrigin) -> ThemeDra
     """
     if not record.description.strip() and not record.tools:
         raise InputError(f"The specification of {record.name!r} has neither a description nor tools.")
-    description = record.description.strip() or f"A service that offers {len(record.tools)} tools, listed below."
+    description = record.description.strip() or _count_tools(record.tools)
     tools = tuple(_shorten_tool(tool, TOOL_DESCRIPTION, PARAMETERS) for tool in record.tools)
     if sum(len(tool.model_dump_json()) for tool in tools) > MOST_CHARACTERS:
         tools = tuple(_shorten_tool(tool, LINE, LINE) for tool in tools)
@@ -45,6 +45,15 @@ def from_specification(record: ThemeRecord, origin: SpecifiedOrigin) -> ThemeDra
         workflows=record.workflows,
         tasks=record.tasks,
     )
+
+
+def is_described(theme: ThemeDraft) -> bool:
+    """Whether the source of a theme says what it is, and not only which tools it has."""
+    return theme.description != _count_tools(theme.tools)
+
+
+def _count_tools(tools: tuple[ToolSpec, ...]) -> str:
+    return f"A service that offers {len(tools)} tools, listed below."
 
 
 def _shorten_tool(tool: ToolSpec, most_words: int, most_parameters: int) -> ToolSpec:

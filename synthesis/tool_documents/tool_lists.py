@@ -76,10 +76,12 @@ def _read_task(item: Any, place: str) -> str:
     if isinstance(item, dict):
         field = next((field for field in TASK_TEXTS if field in item), TASK_TEXTS[0])
         text = text_field(item, field, place, required=True)
-    elif isinstance(item, str) and item.strip():
+    elif isinstance(item, str):
         text = clean(item)
     else:
-        raise FormatError(place, f"expected the text of a task, found a {json_type(item)}" if item != "" else "empty")
+        raise FormatError(place, f"expected the text of a task, found a {json_type(item)}")
+    if not text.strip():
+        raise FormatError(place, "empty")
     if len(text) > TASK_CHARS:
         raise FormatError(place, f"a task of {len(text):,} characters; {TASK_CHARS:,} are allowed")
     return text.strip()

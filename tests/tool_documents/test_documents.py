@@ -140,6 +140,11 @@ def test_lists_of_tools_are_read_in_each_of_their_forms(document: Any) -> None:
     ]
 
 
+def test_tasks_beside_a_list_of_tools_are_kept_with_it() -> None:
+    theme = read({"tools": [FORECAST], "queries": ["Rain?", {"instruction": "Tell me\nof snow. "}]})
+    assert theme.tasks == ("Rain?", "Tell me\nof snow.")
+
+
 MARKDOWN = """# Table desk
 
 Tables and guests of a restaurant.
@@ -244,6 +249,9 @@ BOMB = "tools: &a [x]\n" + "\n".join(f"k{n}: &b{n} [{', '.join([f'*b{n - 1}' if 
         ('{"tools": [{"name": "a"}, {"name": "a"}]}', "a.json", "tools[1].name", r"also the name of tools\[0\]"),
         ('{"tools": [{"description": "a"}]}', "a.json", "tools[0].name", "missing"),
         ('[{"name": "x", "primary_label": "Weather", "tools": []}]', "a.json", "", "import of MCP servers"),
+        ('{"tools": [{"name": "a"}], "tasks": "b"}', "a.json", "tasks", "expected a list, found a string"),
+        ('{"tools": [{"name": "a"}], "tasks": ["b", 3]}', "a.json", "tasks[1]", "expected the text of a task"),
+        ('{"tools": [{"name": "a"}], "tasks": [{"q": "b"}]}', "a.json", "tasks[0].instruction", "missing"),
         ('{"x": 1}', "a.json", "", "no list of tools"),
         ("# Title\n\nNothing here names a tool.\n", "a.md", "", "no heading names a tool"),
         ("## `a`\n\n## `a`\n", "a.md", "line 3", "also the tool at line 1"),

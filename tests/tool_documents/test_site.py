@@ -13,14 +13,21 @@ from django.core.management import CommandError, call_command
 from django.test import Client
 
 from synthesis.skeleton.plan import theme_text
+from synthesis.stages import ItemSpec
+from synthesis.themes.inversion import needs_inversion
+from synthesis.tool_documents.document_reader import read_document
 from tests.fixtures import pages_seed
 from tests.fixtures.api import program
 from tests.fixtures.markup import flat
 from tests.tool_documents.test_documents import SHOP
 from tests.tool_documents.test_requirements import LIBRARY
+from webapp.batches.engine.stage_runs import EndedStage
+from webapp.batches.engine.theme_source import note_theme
+from webapp.batches.models import BatchItem, StageState
 from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
+from webapp.taxonomy.importer import import_document
 from webapp.taxonomy.models import Origin, Theme
 from webapp.taxonomy.theme_services import draft_of
 
@@ -109,6 +116,29 @@ def test_product_requirements_come_in_by_page_api_and_command(tmp_path: Path) ->
     told = StringIO()
     call_command("import_tool_documents", str(file), "--kind", "requirements", stderr=told)
     assert "1 unchanged" in told.getvalue()
+
+
+def test_what_a_batch_calls_a_set_of_tools_is_kept_with_it() -> None:
+    tools = {"tools": [{"name": "find_pots"}], "tasks": ["Find the ferns."]}
+    record = read_document(json.dumps(tools).encode(), "functions.json")
+    import_document(record, "mine")
+    before = draft_of(Theme.objects.get())
+    named = before.model_copy(update={"name": "Plant swap", "description": f"Neighbours lend pots. {EVIL}"})
+    item = BatchItem(spec=ItemSpec(theme=before, key=before.key).model_dump(mode="json"), batch_id=7)
+    note_theme(item, EndedStage("discover", StageState.FAILED), {"author": "m"})
+    assert draft_of(Theme.objects.get()) == before, "a reply that cannot be used changes nothing"
+    for state in (StageState.KEPT, StageState.KEPT):
+        note_theme(item, EndedStage("discover", state, named), {"author": "m"})
+    row = Theme.objects.get()
+    assert row.provenance == {"batch": 7, "author": "m", "imported": {"name": "functions", "description": ""}}
+    after = draft_of(row)
+    assert (after.key, after.name, after.description) == (before.key, "Plant swap", named.description)
+    assert not needs_inversion(after)
+    assert import_document(record, "mine")["themes"]["unchanged"] == 1, "the document is still the same"
+    assert Theme.objects.get().name == "Plant swap"
+    import_document(record.model_copy(update={"tasks": ()}), "mine")
+    row = Theme.objects.get()
+    assert (row.name, row.provenance) == ("functions", {}), "another document of that name replaces all of it"
 
 
 def test_the_command_keeps_what_it_can_read_and_names_the_rest(tmp_path: Path) -> None:

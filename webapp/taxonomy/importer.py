@@ -18,7 +18,7 @@ from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.content_store import content_hash
 from webapp.taxonomy.changes.queries import moved_by_people
 from webapp.taxonomy.labels import path_of_theme
-from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
+from webapp.taxonomy.models import IMPORTED, Origin, Theme, ThemeSource, ThemeTool
 from webapp.taxonomy.services import SOURCE, TREE_LOCK, count, lock, place
 
 CHUNK = 250
@@ -26,6 +26,7 @@ CHUNK = 250
 IMPORT_LOCK = 7_305_102
 FILLED = (
     "node", "name", "description", "workflows", "tasks", "labels", "usage", "tool_count", "content_hash", "updated_at",
+    "provenance",
 )  # fmt: skip
 ORIGINS: dict[DocumentKind, Origin] = {"tools": Origin.DOCUMENTS, "requirements": Origin.REQUIREMENTS}
 Progress = Callable[[int, int, str], None]
@@ -138,6 +139,7 @@ def _row(
     else:
         changes.setdefault(row.node_id, Counter()).update({"themes": -1, "tools": -row.tool_count})
         row.updated_at = timezone.now()
+        row.provenance = {} if IMPORTED in row.provenance else row.provenance  # the words that it tells of are gone
     changes.setdefault(node, Counter()).update({"themes": 1, "tools": len(record.tools)})
     row.node_id = node
     row.name, row.description, row.usage = record.name, record.description, record.usage

@@ -117,6 +117,10 @@ SPECIFIED = (Origin.SERVERS, Origin.DOCUMENTS, Origin.REQUIREMENTS)
 """Origins of themes that are specifications: what batches call them follows from all that they say."""
 
 
+IMPORTED = "imported"
+"""In the provenance of a theme that a model named: the name and description that it came with."""
+
+
 class Verdict(models.TextChoices):
     """A person's word on a theme among near-duplicates. Grouping again keeps to it."""
 

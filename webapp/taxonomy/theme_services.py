@@ -17,7 +17,7 @@ from synthesis.themes.typed import typed
 from webapp.accounts.services import audit
 from webapp.content_store import Saved
 from webapp.taxonomy.importer import ThemeTally, save_themes
-from webapp.taxonomy.models import SPECIFIED, JudgedText, Origin, SourceCount, Theme, ThemeSource
+from webapp.taxonomy.models import IMPORTED, SPECIFIED, JudgedText, Origin, SourceCount, Theme, ThemeSource
 
 TYPED = "typed"
 """The source of what people type."""
@@ -75,6 +75,19 @@ def save_draft(
 
 
 @transaction.atomic
+def save_inverted(before: ThemeDraft, draft: ThemeDraft, made_by: Mapping[str, Any]) -> None:
+    """Give the row of a set of tools the name and description that were inverted from it; what it came with stays in
+    its provenance. A row that says something else by now, or has been given one before, stays as it is."""
+    key = before.origin_text.partition(": ")[0]
+    for row in Theme.objects.select_for_update().filter(origin=Origin.DOCUMENTS, key=key).prefetch_related("tools"):
+        if IMPORTED in row.provenance or draft_of(row) != before:
+            continue
+        row.provenance = {**row.provenance, **made_by, IMPORTED: {"name": row.name, "description": row.description}}
+        row.name, row.description = shorten(clean(draft.name), 300), clean(draft.description)
+        row.save(update_fields=["name", "description", "provenance", "updated_at"])
+
+
+@transaction.atomic
 def note_judged(source: str, judgement: Judgement, origin: Origin = Origin.TASKS) -> None:
     """Count one judged text of a source, once however often it is told; another word on it moves the count."""
     place, _ = ThemeSource.objects.get_or_create(name=source_name(source), defaults={"origin": origin})
@@ -108,15 +121,16 @@ def _count(place: ThemeSource, reason: str, step: int) -> None:
 
 
 def record_of(theme: Theme) -> ThemeRecord:
-    """The specification that a theme came from. Reads its tools."""
+    """The specification that a theme came from, with the words it came with. Reads its tools."""
+    words = {"name": theme.name, "description": theme.description} | theme.provenance.get(IMPORTED, {})
     tools = tuple(
         ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in theme.tools.all()
     )
     labels = list(theme.labels)
     return ThemeRecord(
         key=theme.key,
-        name=theme.name,
-        description=theme.description,
+        name=words["name"],
+        description=words["description"],
         primary=labels[0] if labels else "",
         secondary=tuple(labels[1:]),
         usage=theme.usage,
@@ -134,7 +148,9 @@ def draft_of(theme: Theme) -> ThemeDraft:
     record = record_of(theme)
     origin = Origin(theme.origin).value
     if theme.origin in SPECIFIED:
-        return from_specification(record, cast(SpecifiedOrigin, origin))
+        draft = from_specification(record, cast(SpecifiedOrigin, origin))
+        inverted = {"name": theme.name, "description": theme.description, "tasks": ()}
+        return draft.model_copy(update=inverted) if IMPORTED in theme.provenance else draft
     return ThemeDraft(
         key=theme.key,
         name=theme.name,

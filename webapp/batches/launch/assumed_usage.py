@@ -77,6 +77,7 @@ def _building(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
     tools = Bounds(settings.least_tools, 1.3 * settings.most_tools)
     repaired = settings.tool_repairs * settings.most_tools / 6
     return {
+        ("author", "invert_tools"): AssumedUsage(Bounds(0, 2), LONG_READING),  # of tools that nobody described
         ("author", "plan_state"): AssumedUsage(Bounds(1, 2)),
         ("author", "plan_operations"): AssumedUsage(Bounds(0, 2)),  # or, if documents fix the tools,
         ("author", "plan_documented"): AssumedUsage(Bounds(0, 2)),
