@@ -17,6 +17,8 @@ MOST_JOINS = 2
 """Schemas within `allOf`, `anyOf` or `oneOf` that are followed on one level: they may stand in circles."""
 MOST_HOPS = 20
 """References to a reference that are followed."""
+FIELD_CHARS = 20
+"""What a field takes besides its name: quotes, its type."""
 DESCRIPTIONS = (None, 300, 100, 0)
 """Characters of a tool's description that are tried in turn."""
 
@@ -71,7 +73,7 @@ class _Outline:
         reduced: dict[str, Any] = {"type": schema["type"]} if "type" in schema else {}
         if isinstance(schema.get("enum"), list):
             reduced["enum"] = schema["enum"][:MOST_CHOICES]
-        self._count(_as_json(reduced))
+        self._count(FIELD_CHARS + sum(len(str(choice)) for choice in reduced.get("enum", ())))
         if depth > 0:
             reduced |= self._reduce_parts(schema, depth, joins)
         return reduced
@@ -81,7 +83,7 @@ class _Outline:
         if isinstance(schema.get("properties"), dict):
             parts["properties"] = {}
             for name, field in schema["properties"].items():
-                self._count(name)
+                self._count(len(name))
                 parts["properties"][name] = self.reduce(field, depth - 1)
             if isinstance(schema.get("required"), list):
                 parts["required"] = schema["required"]
@@ -101,8 +103,8 @@ class _Outline:
             schema = self.definitions.get(schema["$ref"].rpartition("/")[2])
         return schema
 
-    def _count(self, text: str) -> None:
-        self.written += len(text) + 4
+    def _count(self, characters: int) -> None:
+        self.written += characters
         if self.most is not None and self.written > self.most:
             raise _TooLong
 

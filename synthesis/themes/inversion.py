@@ -46,7 +46,7 @@ async def invert(kit: Kit, theme: ThemeDraft) -> ThemeDraft:
     tasks = "\n".join(f"- {' '.join(task.split())}" for task in sample_tasks(theme.tasks, TASK_CHARS))
     known = f"{theme.name}\n{theme.description if is_described(theme) else ''}".strip()
     words = prompt("themes", "invert_tools").render(
-        known=fenced("known", known),
+        about=fenced("source", known),
         tools=fenced("tools", describe_tools(theme.tools, TOOL_CHARS)),
         tasks=fenced("tasks", tasks or "none are known"),
     )

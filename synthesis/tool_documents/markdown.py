@@ -1,7 +1,8 @@
 """Tool documents in plain Markdown: each tool a heading, below it what it does and a list or table of what it takes.
 
-A heading names a tool if it is written as code or is a name as programs have them: `book_table`, `book_table(day)`,
-`orders.cancel`. Other headings group tools. Text before the first tool is about all of them.
+A heading names a tool if it is written as code, is a name as programs have them (`book_table`, `book_table(day)`,
+`orders.cancel`) or a request (`GET /tables`). Other headings group tools. Text before the first
+tool is about all of them.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import Any
 from markdown_it.token import Token
 
 from synthesis.errors import FormatError
-from synthesis.formats.mcp import MAX_TOOLS
+from synthesis.formats.mcp import MAX_TOOLS, TOOL_NAME
 from synthesis.formats.records import ToolSpec
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json
@@ -27,7 +28,8 @@ from synthesis.tool_documents.markdown_sections import (
     split_sections,
 )
 
-TOOL = re.compile(r"(?P<name>[A-Za-z_][\w.\-/]*)\s*(?P<call>\(.*\))?")
+TOOL = re.compile(r"(?P<name>[^\W\d][\w.\-/]*)\s*(?P<call>\(.*\))?")
+REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/\S*")
 PARAMETER = re.compile(
     r"\*{0,2}`?(?P<name>[A-Za-z_][\w.\-]*)`?\*{0,2}\s*(?:[(\[](?P<kind>[^)\]]*)[)\]])?\s*(?:[:\u2013\u2014-]\s*(?P<about>.*))?",
     re.DOTALL,
@@ -137,9 +139,10 @@ def _require_few_names(tools: list[tuple[_Section, ToolSpec]]) -> None:
 
 def _name_tool(section: _Section) -> str:
     """Return the name of the tool that a heading names, or nothing."""
-    match = TOOL.fullmatch(section.title.strip())
+    title = section.title.strip()
+    match = TOOL.fullmatch(title)
     if match is None:
-        return ""
+        return title if len(title) <= TOOL_NAME and (section.is_code or REQUEST.fullmatch(title)) else ""
     name, looks_like_code = match["name"], section.is_code or match["call"]
     is_name = bool(re.search(r"[a-z0-9][A-Z]|_|\.", name)) or name.islower()
     return (
