@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from webapp.jobs.context import JobContext
 from webapp.jobs.models import Job, JobState
 from webapp.jobs.registry import KINDS
 from webapp.taxonomy.importer import import_document
+from webapp.taxonomy.jobs import imported_document
 from webapp.taxonomy.models import Origin, Theme
 from webapp.taxonomy.theme_services import draft_of
 
@@ -54,8 +56,12 @@ def test_an_uploaded_document_becomes_a_theme_with_its_tools() -> None:
     answer = page.post("/import/", sent)
     job = Job.objects.get()
     assert (answer.status_code, answer.headers["Location"]) == (302, f"/jobs/{job.pk}/")
-    assert run_job(job) == {"themes": {"created": 1, "unchanged": 0, "updated": 0}, "tools": 3, "failed": []}
+    counts = {"created": 1, "unchanged": 0, "updated": 0}
+    report = run_job(job)
     theme = Theme.objects.get()
+    assert report == {"themes": counts, "tools": 3, "failed": [], "theme": theme.pk}
+    job.result = report
+    assert imported_document(job)[0].url == f"/taxonomy/themes/{theme.pk}/"
     assert (theme.origin, theme.node.path, theme.tool_count) == (Origin.DOCUMENTS, "books", 3)
     shown = flat(page.get(f"/taxonomy/themes/{theme.pk}/"))
     assert EVIL not in shown
@@ -66,6 +72,17 @@ def test_an_uploaded_document_becomes_a_theme_with_its_tools() -> None:
     prompt = theme_text(draft)
     assert '"$ref":"#/$defs/Part"' in prompt, "what a tool takes reaches the prompts"
     assert "A list of objects with name, parts" in prompt
+
+
+def test_a_refused_form_opens_at_what_was_refused() -> None:
+    page = Client()
+    page.force_login(pages_seed.person("operator"))
+    empty = SimpleUploadedFile("desk.md", b"")
+    answer = page.post("/import/", {"what": "document", "kind": "requirements", "document": empty})
+    assert answer.status_code == 422
+    field = re.search(r"<input[^>]* name=\"document\"[^>]*>", answer.content.decode())
+    assert field is not None
+    assert "autofocus" in field[0]
 
 
 def test_the_api_takes_a_document_and_says_what_is_wrong_with_one() -> None:
@@ -139,6 +156,29 @@ def test_what_a_batch_calls_a_set_of_tools_is_kept_with_it() -> None:
     import_document(record.model_copy(update={"tasks": ()}), "mine")
     row = Theme.objects.get()
     assert (row.name, row.provenance) == ("functions", {}), "another document of that name replaces all of it"
+
+
+def test_documents_of_one_title_are_one_only_if_they_share_a_tool() -> None:
+    def bring(*names: str) -> dict[str, int]:
+        document = {"title": "OpenAPI definition", "tools": [{"name": name} for name in names]}
+        counts: dict[str, int] = import_document(read_document(json.dumps(document).encode(), "a.json"), "s")["themes"]
+        return {name: count for name, count in counts.items() if count}
+
+    told = [bring("book"), bring("book", "cancel"), bring("feed"), bring("feed"), bring("book", "cancel")]
+    assert told == [{"created": 1}, {"updated": 1}, {"created": 1}, {"unchanged": 1}, {"unchanged": 1}]
+
+
+def test_more_tools_than_an_environment_can_have_are_kept_and_said(tmp_path: Path) -> None:
+    tools = [{"name": f"tool_{number}"} for number in range(101)]
+    (tmp_path / "many.json").write_text(json.dumps({"tools": tools}))
+    told = StringIO()
+    call_command("import_tool_documents", str(tmp_path / "many.json"), stderr=told)
+    theme = Theme.objects.get()
+    page = Client()
+    page.force_login(pages_seed.person("annotator"))
+    for words in (told.getvalue(), flat(page.get(f"/taxonomy/themes/{theme.pk}/"))):
+        assert "It names 101 tools; one environment can have 100." in words
+    assert theme.tools.count() == 101
 
 
 def test_the_command_keeps_what_it_can_read_and_names_the_rest(tmp_path: Path) -> None:

@@ -12,6 +12,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from synthesis.formats import mcp
+from synthesis.skeleton.documented_tools import MOST_TOOLS
+from synthesis.tool_documents.document_reader import MOST_BYTES
 from webapp.templatetags.show import number
 from webapp.uploads import is_atif
 
@@ -35,10 +37,12 @@ TRAJECTORIES = (
     "searched."
 )
 DOCUMENT_FILES = ".json,.yaml,.yml,.md,.markdown,.gz,application/json,text/markdown"
-DOCUMENTS = mark_safe(
-    "OpenAPI 3.0 or 3.1, Swagger 2 (JSON or YAML), an MCP tool list, a function list as models are given it, or "
-    "Markdown with a heading such as <code>## `book_table(day, guests)`</code> for each tool. It becomes one theme, "
-    "from which a batch grows an environment with these tools."
+DOCUMENTS = format_html_lazy(
+    "At most {} MiB: OpenAPI 3.0 or 3.1, Swagger 2 (JSON or YAML), an MCP tool list, a function list as models are "
+    "given it, or Markdown with a heading such as <code>## `book_table(day, guests)`</code> for each tool. It "
+    "becomes one theme, from which a batch grows an environment with these tools, of which there may be {}.",
+    MOST_BYTES >> 20,
+    MOST_TOOLS,
 )
 DOCUMENT_KINDS = (("tools", "Tools"), ("requirements", "Product requirements"))
 KINDS = (

@@ -14,6 +14,7 @@ from synthesis.formats.files import Entry
 from synthesis.formats.mcp import themes
 from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean
+from synthesis.skeleton.documented_tools import MOST_TOOLS
 from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.content_store import content_hash
 from webapp.taxonomy.changes.queries import moved_by_people
@@ -72,10 +73,37 @@ def import_servers(
 
 
 def import_document(record: ThemeRecord, source: str, kind: DocumentKind = "tools") -> dict[str, Any]:
-    """Keep the theme of a tool document or of product requirements under `source`. The same again changes nothing."""
+    """Keep the theme of a tool document or of product requirements under `source`. The same again changes nothing.
+
+    A document of the same title takes the other's place if they share a tool or a workflow; if not they are two. The
+    report says which `theme` it is, and a `note` if no environment can grow from it as it is.
+    """
     tally = ThemeTally()
+    record = record.model_copy(update={"key": find_document_key(record, source)})
     save_themes([record], source, tally, ORIGINS[kind])
-    return tally.report()
+    theme = Theme.objects.only("origin", "tool_count").get(source=source, key=record.key)
+    return tally.report() | {"theme": theme.pk} | ({"note": note} if (note := warn_of_tools(theme)) else {})
+
+
+def find_document_key(record: ThemeRecord, source: str) -> str:
+    """Return the key of a document's theme: its own, or one that is made of its contents if another document has that.
+
+    Many titles say nothing ("OpenAPI definition"), so a title alone does not make two documents one.
+    """
+    row = Theme.objects.filter(source=source, key=record.key).first()
+    own = {*(tool.name for tool in record.tools), *(flow.name for flow in record.workflows)}
+    if row is None or not own:
+        return record.key
+    known = {*row.tools.values_list("name", flat=True), *(flow["name"] for flow in row.workflows)}
+    return record.key if own & known else f"{record.key[:180]}-{content_hash(sorted(own))[:10]}"
+
+
+def warn_of_tools(theme: Theme) -> str:
+    """Say that documents fix more tools than one environment can have, or nothing."""
+    if theme.origin != Origin.DOCUMENTS or theme.tool_count <= MOST_TOOLS:
+        return ""
+    told = f"It names {theme.tool_count:,} tools; one environment can have {MOST_TOOLS}."
+    return f"{told} A batch refuses it: split the document and import the parts."
 
 
 def theme_hash(record: ThemeRecord) -> str:

@@ -51,6 +51,8 @@ class Command(BaseCommand):
                 continue
             with one_clear_line():
                 result = import_document(record, options["source"] or DOCUMENT_SOURCES[kind], kind)
+            if note := result.get("note"):
+                self.stderr.write(f"{path}: {note}")
             for name, count in result["themes"].items():
                 counts[name] += count
             tools += result["tools"]
