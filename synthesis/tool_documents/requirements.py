@@ -52,6 +52,11 @@ NAMED_ITEM = re.compile(
     r"\s*(?:[:\u2013\u2014-]\s*)?(?P<rest>.*)",
     re.DOTALL,
 )
+STORY_START = re.compile(r"\s*^(?=\W*as an? )", re.IGNORECASE | re.MULTILINE)
+NUMBER_HEAD = re.compile(r"#|no\.?|id|nr\.?|ref\.?|", re.IGNORECASE)
+KIND = re.compile(r"(product )?requirements? ?(document|specification)?|\(?prd(\.md)?\)?", re.IGNORECASE)
+"""What titles say of the kind of document, and not of the product."""
+NAME_CHARS = 200
 MOST_WORKFLOWS = 60
 MOST_STEPS = 60
 STEP_CHARS = 600
@@ -80,7 +85,7 @@ def read_requirements(text: str) -> DocumentText:
     _require_parts(chapters, sections)
     workflows = [flow for chapter in chapters if chapter.part == "workflows" for flow in _read_workflows(chapter)]
     _require_few_workflows(workflows)
-    tools: list[tuple[str, ToolSpec]] = []
+    tools: list[ToolSpec] = []
     about = [read_block(block) for block in title.blocks] if title is not None else []
     for chapter in chapters:
         if chapter.part == "interfaces":
@@ -90,11 +95,10 @@ def read_requirements(text: str) -> DocumentText:
         else:
             words = _write_out(chapter.sections)
         about += words
-    _require_few_tools(tools)
     return DocumentText(
-        NUMBER.sub("", title.title) if title is not None else "",
+        _read_name(sections, title),
         "\n\n".join(words for words in about if words.strip()),
-        tuple(tool for _, tool in tools),
+        _join_tools(tools),
         workflows=tuple(flow for _, flow in workflows),
     )
 
@@ -104,6 +108,18 @@ def _find_title(sections: list[MarkdownSection]) -> MarkdownSection | None:
     heads = [section for section in sections if section.level]
     alone = len(heads) > 1 and sum(section.level == 1 for section in heads) == 1
     return heads[0] if alone and heads[0].level == 1 else None
+
+
+def _read_name(sections: list[MarkdownSection], title: MarkdownSection | None) -> str:
+    """Return what a title says of the product; if nothing, the heading below it, which has nothing else to say."""
+    if title is None:
+        return ""
+    after = sections[sections.index(title) + 1]
+    for head in (title, after) if not after.blocks and _choose_part(after.title) == "other" else (title,):
+        name = NUMBER.sub("", KIND.sub("", head.title)).strip(" -:|()\u2013\u2014&,")
+        if len(name) > 2:
+            return name
+    return ""
 
 
 def _choose_part(title: str) -> Part:
@@ -171,21 +187,38 @@ def _holds_steps(section: MarkdownSection) -> bool:
 
 
 def _read_listed(block: Block) -> list[tuple[str, Workflow]]:
-    """Read a list or a table whose items are workflows; what is nested in an item are its steps."""
+    """Read a block whose items are workflows: a list, in which steps are nested, a table, or user stories."""
     place = name_line(block)
     if block[0].type == "table_open":
-        rows = read_rows(block)
-        return [(place, Workflow(name=shorten(row[0], 200), steps=tuple(filter(None, row[1:])))) for row in rows[1:]]
+        return [(place, flow) for flow in _read_table(read_rows(block))]
     if not is_list(block):
-        return []
+        text = read_block(block).strip()
+        stories = [story for story in STORY_START.split(text) if story]
+        return [(place, _name_workflow(story)) for story in stories] if STORY_START.match(text) else []
     found = []
-    for first, steps in _read_nested(block):
+    for first, steps in filter(any, _read_nested(block)):
         named = NAMED_ITEM.fullmatch(first)
-        name = (named["bold"] or named["code"] or named["plain"]) if named else first
         rest = named["rest"].strip() if named else ""
         parts = [part for part in re.split(r"\s*(?:\u2192|->|;)\s*", rest) if part]
-        found.append((place, Workflow(name=shorten(name, 200), steps=(*parts, *steps))))
+        name = (named["bold"] or named["code"] or named["plain"]) if named else first
+        found.append((place, _name_workflow(name, (*parts, *steps))))
     return found
+
+
+def _name_workflow(name: str, steps: tuple[str, ...] = ()) -> Workflow:
+    """Build a workflow of its name, on one line; of one that is too long for a name nothing is lost."""
+    name = " ".join(name.split())
+    return Workflow(name=shorten(name, NAME_CHARS), about=name if len(name) > NAME_CHARS else "", steps=steps)
+
+
+def _read_table(rows: list[list[str]]) -> list[Workflow]:
+    """Read a table as workflows: the first column that is no number names them, or all do if it names two alike."""
+    skipped = int(bool(rows) and len(rows[0]) > 1 and NUMBER_HEAD.fullmatch(rows[0][0]) is not None)
+    cells = [[cell for cell in row[skipped:] if cell] for row in rows[1:]]
+    cells = [row for row in cells if row]
+    if len({row[0] for row in cells}) < len(cells):
+        return [_name_workflow(" | ".join(row)) for row in cells]
+    return [_name_workflow(row[0], tuple(row[1:])) for row in cells]
 
 
 def _read_nested(block: Block) -> list[tuple[str, list[str]]]:
@@ -208,7 +241,7 @@ def _write_introduction(chapter: _Chapter) -> list[str]:
         return []
     if not chapter.below and _holds_steps(chapter.head):
         return []
-    return [read_block(block) for block in chapter.head.blocks if not is_list(block) and block[0].type != "table_open"]
+    return [read_block(block) for block in chapter.head.blocks if not _read_listed(block)]
 
 
 def _build_workflow(head: MarkdownSection, name: str, below: list[MarkdownSection]) -> tuple[str, Workflow]:
@@ -248,52 +281,58 @@ def _require_few_workflows(workflows: list[tuple[str, Workflow]]) -> None:
         raise FormatError(workflows[0][0], reason)
 
 
-def _read_interfaces(chapter: _Chapter, tools: list[tuple[str, ToolSpec]]) -> list[str]:
-    """Add the tools of a chapter to `tools`; return its other words. Raises FormatError."""
+def _read_interfaces(chapter: _Chapter, tools: list[ToolSpec]) -> list[str]:
+    """Add the tools of a chapter to `tools`; return its other words. Raises FormatError.
+
+    Tools are headings that name one, items of a list or table right below the chapter's heading or written as code, and
+    the other headings of the first level below it, with all that stands there.
+    """
     named, other = read_named_tools(chapter.sections)
-    tools += named
+    tools += [tool for _, tool in named]
     words: list[str] = []
+    level = min((section.level for section in other[1:]), default=0)
+    groups: list[list[MarkdownSection]] = []
     for section in other:
-        kept = []
-        for block in section.blocks:
-            listed = _read_interface_list(block)
-            tools += listed
-            kept += [] if listed else [read_block(block)]
-        words += ["\n".join([section.title, *kept])] if kept else []
+        if section is chapter.head or section.level == level:
+            groups.append([section])
+        else:
+            groups[-1].append(section)
+    for head, *below in groups:
+        listed = [
+            tool for block in head.blocks for tool in _read_interface_list(block, only_code=head is not chapter.head)
+        ]
+        tools += listed
+        if listed or head is chapter.head:
+            kept = [read_block(block) for block in head.blocks if not (listed and _read_interface_list(block))]
+            words += ["\n".join([head.title, *kept])] * bool(kept) + _write_out(below)
+        else:
+            about = "\n".join([*(read_block(block) for block in head.blocks), *_write_out(below)])
+            tools.append(ToolSpec(name=shorten(NUMBER.sub("", head.title), TOOL_NAME), description=about))
     return words
 
 
-def _read_interface_list(block: Block) -> list[tuple[str, ToolSpec]]:
+def _read_interface_list(block: Block, *, only_code: bool = False) -> list[ToolSpec]:
     """Read a list or table of interfaces as tools; empty if an item does not begin with a name."""
-    place = name_line(block)
-    if block[0].type == "table_open":
+    if block[0].type == "table_open" and not only_code:
         rows = [row for row in read_rows(block)[1:] if row and row[0]]
-        pairs = [(row[0].strip("`* "), ": ".join(filter(None, row[1:]))) for row in rows]
-    elif is_list(block):
-        matches = [NAMED_ITEM.fullmatch(item) for item in read_items(block)]
-        if not all(matches):
-            return []
-        pairs = [
-            ((match["bold"] or match["code"] or match["plain"]).strip(), match["rest"].strip())
-            for match in matches
-            if match
-        ]
-    else:
+        return [ToolSpec(name=row[0].strip("`* "), description=": ".join(filter(None, row[1:]))) for row in rows]
+    matches = [NAMED_ITEM.fullmatch(item) for item in read_items(block)] if is_list(block) else []
+    if not all(match is not None and (match["code"] or not only_code) for match in matches):
         return []
-    for name, _ in pairs:
-        if len(name) > TOOL_NAME:
-            raise FormatError(place, f"an interface with a name of {len(name)} characters; {TOOL_NAME} are allowed")
-    return [(place, ToolSpec(name=name, description=about)) for name, about in pairs if name]
+    named = [(match["bold"] or match["code"] or match["plain"], match["rest"]) for match in matches if match]
+    return [ToolSpec(name=shorten(name, TOOL_NAME), description=about.strip()) for name, about in named]
 
 
-def _require_few_tools(tools: list[tuple[str, ToolSpec]]) -> None:
-    if len(tools) > MAX_TOOLS:
-        raise FormatError(tools[MAX_TOOLS][0], f"{len(tools):,} interfaces; {MAX_TOOLS:,} are allowed")
-    seen: dict[str, str] = {}
-    for place, tool in tools:
-        if tool.name in seen:
-            raise FormatError(place, f"{tool.name!r} is also the interface at {seen[tool.name]}")
-        seen[tool.name] = place
+def _join_tools(tools: list[ToolSpec]) -> tuple[ToolSpec, ...]:
+    """Join what is said of one interface at several places. Raises FormatError: there are too many."""
+    joined: dict[str, ToolSpec] = {}
+    for tool in tools:
+        known = joined.get(tool.name)
+        about = "\n\n".join(filter(None, [known.description if known else "", tool.description]))
+        joined[tool.name] = tool.model_copy(update={"description": about})
+    if len(joined) > MAX_TOOLS:
+        raise FormatError("", f"{len(joined):,} interfaces; {MAX_TOOLS:,} are allowed")
+    return tuple(joined.values())
 
 
 def _write_out(sections: list[MarkdownSection]) -> list[str]:

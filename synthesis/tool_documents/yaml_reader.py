@@ -95,4 +95,5 @@ def _require_few_nodes(value: Any) -> None:
 
 
 def _name_line(node: yaml.Node | yaml.Event) -> str:
-    return f"line {node.start_mark.line + 1}, column {node.start_mark.column + 1}"
+    mark = node.start_mark
+    return f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

@@ -89,6 +89,10 @@ def test_a_document_gives_background_workflows_and_interfaces() -> None:
             "Lend": ("Ask", "Lend"), "Count": ()}),
         ("## User flows\n\n| Flow | What happens | Who |\n|---|---|---|\n| Lend | Ask, lend | Ada |\n", {
             "Lend": ("Ask, lend", "Ada")}),
+        ("## User stories\n\n| # | As | Story |\n|---|---|---|\n| 1 | Ada | Lend |\n| 2 | Ada | Count |\n", {
+            "Ada | Lend": (), "Ada | Count": ()}),
+        ("## User stories\n\n```text\nAs a member, I want to lend.\n\nAs an owner, I want to count.\n```\n", {
+            "As a member, I want to lend.": (), "As an owner, I want to count.": ()}),
     ],
 )  # fmt: skip
 def test_workflows_are_read_in_each_of_their_forms(workflows: str, expected: dict[str, tuple[str, ...]]) -> None:
@@ -109,7 +113,6 @@ PARTS = "# Desk\n\n## Context\n\nLoans.\n\n## Workflows\n\n{}\n\n## Interfaces\n
         (PARTS.format("They are many.", "- `lend`: lends"), "line 7", "names no workflow"),
         (PARTS.format("### Lend\n\n### Count\n\n- Go", "- `lend`: lends"), "line 9", "'Lend' has no steps"),
         (PARTS.format("- **Lend**: ask\n\n### lend\n\n- Go", "- `lend`: lends"), "line 11", "also .* at line 9"),
-        (PARTS.format("- **Lend**: ask", "- `lend`: lends\n- `lend`: lends"), "line 13", "also .* at line 13"),
         (PARTS.format("\n".join(f"- Flow {n}" for n in range(61)), "- `lend`: x"), "line 9", "61 workflows; 60 are"),
         (PARTS.format("- **Lend**: " + "a" * 601, "- `lend`: lends"), "line 9", "601 characters"),
     ],
@@ -118,6 +121,55 @@ def test_what_is_missing_or_too_much_is_said_with_its_line(text: str, place: str
     with pytest.raises(InputError, match=reason) as raised:
         read(text)
     assert str(raised.value).startswith(place)
+
+
+def test_features_below_headings_are_interfaces_with_all_that_is_said_of_them() -> None:
+    features = """# PRD: Desk
+
+## Overview
+
+Loans.
+
+## User stories
+
+- As a member, I want to lend.
+
+## Core features
+
+### F1 - Lending
+
+- **Purpose:** Lends.
+- **Inputs:** A tool.
+
+#### Edge cases
+
+None.
+
+### F2 - Returns
+
+- **Purpose:** Takes back.
+
+## API
+
+### Loans
+
+- `POST /loans`: lends
+- `GET /loans`
+
+### F2 - Returns
+
+At once.
+"""
+    theme = read(features)
+    assert theme.name == "Desk"
+    assert {tool.name: tool.description for tool in theme.tools} == {
+        "F1 - Lending": "- **Purpose:** Lends.\n- **Inputs:** A tool.\nEdge cases\nNone.",
+        "F2 - Returns": "- **Purpose:** Takes back.\n\nAt once.",
+        "POST /loans": "lends",
+        "GET /loans": "",
+    }
+    named = read("# Product requirements document (PRD)\n\n## Tool library\n\n" + LIBRARY.partition("\n\n")[2])
+    assert named.name == "Tool library"
 
 
 def test_the_planner_is_told_every_workflow_and_chooses_the_tools() -> None:

@@ -46,7 +46,7 @@ DOCUMENTS = format_html_lazy(
 )
 DOCUMENT_KINDS = (("tools", "Tools"), ("requirements", "Product requirements"))
 KINDS = (
-    "Product requirements are Markdown whose headings speak of the background, of workflows and of interfaces: "
+    "Product requirements are Markdown with English headings on the background, on workflows and on interfaces: "
     "environments are planned so that every workflow can be carried out."
 )
 SERVERS = format_html_lazy(

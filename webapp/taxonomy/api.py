@@ -91,7 +91,7 @@ def import_tool_documents(
     """Import a document of tools, or of product requirements, as a theme. Follow the job at /jobs/{id}.
 
     OpenAPI 3.0 and 3.1, Swagger 2, MCP tool lists, function lists and Markdown are read; `name` replaces the document's
-    own title. With `kind` `requirements` it is Markdown whose headings speak of background, workflows and interfaces.
+    own title. With `kind` `requirements` it is Markdown with English headings on background, workflows and interfaces.
     """
     require_no_atif("document", document, "tool documents")
     return start_document_import(person(request), document, name, category, kind)
