@@ -38,12 +38,15 @@ def assumed_share(themes: int) -> Bounds:
 
 
 def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], AssumedUsage]:
-    """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed.
+    """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
+    `inversion` what a theme of mere tools asks for besides.
 
     Upper ends of calls hold replies that have to be asked for again.
     """
     if level == "environment":
         return _assessing(settings, late=False)
+    if level == "inversion":
+        return {("author", "invert_tools"): AssumedUsage(Bounds(1, 2), LONG_READING)}
     if level == "theme":
         reading_text = {("author", stage): AssumedUsage(Bounds(1, 2)) for stage in ("judge_task", "infer_theme")}
         return (

@@ -25,6 +25,7 @@ from synthesis.llm.store import MemoryStore
 from synthesis.prompts.trial import trying
 from synthesis.runtime import default_sandbox
 from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
+from synthesis.themes.inversion import needs_inversion
 from synthesis.themes.keys import theme_of
 from webapp.batches.engine.cast import Cast, cast, lanes_of, with_defaults
 from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, assumed, assumed_share
@@ -198,10 +199,12 @@ def _wishes(
     there = [spec for spec in specs if spec.environment is not None]
     texts = sum(bool(spec.text) for spec in specs)
     again = _count_assessed(there, stages, pipeline)
+    inverted = sum(spec.theme is not None and needs_inversion(spec.theme) for spec in specs)
     kinds = (
         ("theme", "theme", False, False, len(specs) - texts - len(there)),
         ("theme", "theme", True, False, texts),
         ("theme", "environment", False, False, again),
+        ("theme", "inversion", False, False, inverted),
         ("scenario", "scenario", False, False, items["scenario"]),
         ("task", "task", False, False, items["task"]),
         ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
