@@ -128,7 +128,7 @@ def _execute(
     if isinstance(setting.verifier, RubricVerifier):
         rubric = Rubric.from_verifier(setting.verifier, setting.answer_form)
         calls = [
-            spell_call(played.step.tool, played.arguments, played.result)
+            spell_call(played.step.tool, played.arguments, played.result, played.step.by)
             for played in done.played
             if played.result is not None and not played.step.problem and not _is_refused(played.step)
         ]
