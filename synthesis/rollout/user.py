@@ -82,7 +82,8 @@ class SimulatedUser:
         self._opening = prompt("user", "opening")
         self._again = prompt("user", "again")
         words = self._role.render(intent=intent, stop=STOP)
-        self._system = f"{words}\n\n{self._tools.render()}" if self.tools else words
+        # The intent is data and stands last, so that nothing behind it can be taken for a part of it.
+        self._system = f"{self._tools.render()}\n\n{words}" if self.tools else words
 
     @property
     def name(self) -> str:

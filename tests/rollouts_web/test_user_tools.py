@@ -6,16 +6,21 @@ import json
 from typing import Any
 
 import pytest
+from django.test import Client
+from django.urls import reverse
 
 from synthesis.contracts import Attempt, ReferenceCall
 from synthesis.errors import InputError
 from synthesis.formats.files import Entry
 from synthesis.runtime import default_sandbox
+from tests.fixtures.api import program
 from tests.fixtures.llm import Request, Scripted, calls, llm_server, say
 from tests.rollouts_web.support import endpoint_at, make_task, person
 from tests.rollouts_web.test_jobs import run
 from webapp.environments.models import Environment
 from webapp.jobs.models import JobState
+from webapp.pages.statistics.attempt_scope import AttemptScope
+from webapp.pages.statistics.call_pictures import count_tool_use
 from webapp.scenarios.models import Task
 from webapp.trajectories.export.record_source import Origins, conversation_of, runs_of
 from webapp.trajectories.forks import outcomes
@@ -201,3 +206,56 @@ def test_by_hand_a_fork_goes_on_as_the_agent_alone(row: Trajectory) -> None:
     done = forks.finish(person(name="fay"), play, play.serial, "It is open.")
     assert (done.outcome, done.final_hash) == ("solved", row.final_hash)
     assert acts(done)[:7] == ACTS[:7]
+
+
+def test_form_and_api_take_names_of_tools_and_refuse_others(row: Trajectory) -> None:
+    task, client = row.attempted_task, Client()
+    client.force_login(person("researcher", "rob"))
+    user = Rollout.objects.get().spec["user_model"]
+    given = {"who": "reference", "attempts": "1", "conversational": "on", "user_model": user}
+    start = reverse("trajectories:start", args=[task.pk])
+    for names, more, words in (
+        ("open_bx", {}, "no tool &#x27;open_bx&#x27;. It has: find_box, open_box, burn, print_all"),
+        ("open_box", {"conversational": ""}, "Only a simulated user has tools of its own"),
+    ):
+        refused = client.post(start, given | more | {"user_tools": names})
+        assert refused.status_code == 422
+        assert words in refused.content.decode()
+        assert f'value="{names}"' in refused.content.decode(), "what was typed is kept"
+    assert Rollout.objects.count() == 1
+    client.post(start, given | {"user_tools": " open_box, find_box,open_box "})
+    made = Rollout.objects.order_by("-pk")[0]
+    assert made.spec["user_tools"] == ["open_box", "find_box"]
+    page = client.get(reverse("trajectories:rollout", args=[made.pk])).content.decode()
+    assert "with tools of its own: open_box, find_box" in page
+    caller, url = program(person("researcher", "rae"), "synthesise"), f"/tasks/{task.pk}/rollouts"
+    body = {"policy": "reference", "attempts": 1, "conversational": True, "user_model": user}
+    refusal = caller.post(url, body | {"user_tools": ["nothing"]})
+    assert (refusal.status_code, "no tool 'nothing'. It has: find_box" in refusal.json()["detail"]) == (422, True)
+    assert caller.post(url, body | {"user_tools": ["open_box"]}).status_code == 202
+
+
+def test_replay_comparison_and_api_say_whose_call_it_is(row: Trajectory) -> None:
+    client, caller = Client(), program(person("viewer", "vic"), "read")
+    client.force_login(person("viewer", "vera"))
+    url = reverse("trajectories:detail", args=[row.pk])
+    page = client.get(f"{url}?step=5").content.decode()
+    assert page.count(">by the user</span>") == 1
+    assert "The agent saw neither the call nor what it returned" in page
+    assert "Said beside the call, which nobody heard" in client.get(f"{url}?step=4").content.decode()
+    assert "2 by the user" in page
+    assert page.count('<span class="visually-hidden">change by the user </span>') == 2
+    assert client.get(f"{url}?step=5&only=user+calls").content.decode().count("<li hidden>") == row.step_count - 2
+    assert "by the user</span>" not in client.get(f"{url}?step=2").content.decode()
+    steps = caller.get(f"/trajectories/{row.pk}/steps").json()["data"]
+    assert [step["by"] for step in steps] == [by for _, by, _, _ in ACTS]
+    assert caller.get(f"/trajectories/{row.pk}").json()["user_call_count"] == 2
+    with llm_server(conversing) as server:
+        fork = ForkOf(trajectory=row.pk, step=7)
+        other = only(talking(row.attempted_task, server, person(name="cy"), fork=fork))
+    found = caller.get(f"/trajectories/compare?ids={row.pk},{other.pk}")
+    assert found.status_code == 200, found.content
+    assert client.get(f"{reverse('trajectories:compare')}?ids={row.pk},{other.pk}").status_code == 200
+    use = count_tool_use(AttemptScope())
+    assert use is not None
+    assert {tool.tool: tool.calls for tool in use.most_used} == {"find_box": 2, "open_box": 2}, "the agents' alone"

@@ -137,7 +137,8 @@ class RunForm(forms.Form):
             if not cleaned.get("fork"):
                 require_user_tools(cleaned.get("user_tools") or (), self.tools, bool(cleaned.get("conversational")))
         except InputError as error:
-            self.add_error("user_tools", str(error).removeprefix("user_tools: ").capitalize())
+            words = str(error).removeprefix("user_tools: ")
+            self.add_error("user_tools", words[:1].upper() + words[1:])
         if (cleaned.get("failures") or 0) + (cleaned.get("error_results") or 0) > 1:
             self.add_error("error_results", "A call has a failure or an error result: both together are at most 1.")
         return cleaned
