@@ -24,7 +24,6 @@ from webapp.runs import control
 from webapp.runs.models import JudgeReply, RolloutFile, RunRollout, TrainingEvent, TrainingJob, TrainingState
 from webapp.runs.rollouts import verification
 from webapp.scenarios.models import Task
-from webapp.trajectories.models import Trajectory
 
 pytestmark = pytest.mark.django_db
 UNEARNED = {"reward": 1.0, "attempt": {"steps": []}}
@@ -299,28 +298,3 @@ def test_calls_that_a_worker_says_were_disturbed_are_those_that_the_settings_dis
     for row in (spared, chosen):
         assert "disturbed otherwise than the job's settings disturb it" in row.quarantined
         assert "executing the calls again gives 0.0000" in row.quarantined
-
-
-def test_calls_of_a_user_with_tools_are_held_against_the_jobs_settings(task: Task, job: TrainingJob) -> None:
-    """A worker that chose who calls what could let the user solve the task."""
-    line = told(task, job)
-    place = next(place for place, step in enumerate(line["attempt"]["steps"]) if step.get("tool") == "open_box")
-    line["attempt"] |= {"conversational": True, "user_tools": ["open_box"]}
-    line["attempt"]["steps"][place]["by"] = "user"
-
-    def doubt(**changes: Any) -> str:
-        job.rollout_files.all().delete()
-        Trajectory.objects.all().delete()
-        again = copy.deepcopy(line)
-        again["attempt"]["steps"][place] |= changes
-        return opened(arrived(task, job, again))[0].quarantined
-
-    assert "told to be the simulated user's, who cannot call open_box" in doubt()
-    job.config = {**job.config, "attempts": {**job.config.get("attempts", {}), "user_tools": ["open_box", "elsewhere"]}}
-    job.save()
-    assert doubt() == ""
-    row = RunRollout.objects.select_related("trajectory").get(file__job=job).trajectory
-    assert row is not None
-    assert (row.user_call_count, row.provenance["user_tools"]) == (1, ["open_box"])
-    assert "told to be the agent's, who cannot call open_box" in doubt(by="agent")
-    assert "The final state is another one than the worker told" in doubt(arguments={"box_id": "B-2"})

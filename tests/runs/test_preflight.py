@@ -396,29 +396,3 @@ def test_what_a_job_was_asked_is_written_to_it() -> None:
     assert job.config["sampling"]["tasks"] == 4
     assert job.changes == {**SMALL, "seed": 7}
     assert TrainingEvent.objects.filter(job=job, message__contains=job.public_id).exists()
-
-
-def test_tools_of_the_user_are_looked_for_in_the_conversations() -> None:
-    def with_look(given: Any) -> Any:
-        program = given.rollout.program
-        tools = (*program.tools, program.tools[0].model_copy(update={"name": "see"}))
-        changed = {"program": program.model_copy(update={"tools": tools})}
-        return given.model_copy(update={"rollout": given.rollout.model_copy(update=changed)})
-
-    row = frozen(list(map(with_look, conversations())))
-    endpoint = Endpoint.objects.create(name="e", base_url="http://127.0.0.1:9/v1", model_names=["m"])
-    for role in ("user", "judge"):
-        RoleModel.objects.create(role=role, endpoint=endpoint, model="m")
-    known = ["see", *(tool.name for tool in tasks()[0].rollout.program.tools)]
-    talking = {"mixture": {"settings": {"task": 1.0, "conversation": 1.0}}}
-
-    def found(names: list[str], dataset: Dataset = row) -> Preflight:
-        return preflight(asks(dataset, changes=talking | {"attempts": {"user_tools": names}}))
-
-    assert found(known[:1]).ok
-    unknown = found([*known[:1], "see_signal"])
-    assert problems(unknown) == {"changes.attempts.user_tools": "unknown_tool"}
-    assert f"'see_signal'. They have: {', '.join(sorted(known))}." in unknown.problems[0].message
-    assert problems(found(known)) == {"changes.attempts.user_tools": "no_tool_left"}
-    silent = found(known[:1], frozen(tasks()))
-    assert problems(silent) == {"changes.attempts.user_tools": "no_conversation"}
