@@ -16,6 +16,7 @@ from webapp.datasets.models import Dataset
 from webapp.endpoints.models import Endpoint, RoleModel
 from webapp.runs.launch.preflight import Preflight, preflight
 from webapp.runs.models import RunRollout, TrainingJob
+from webapp.runs.rollouts import rollout_line
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
 
@@ -77,6 +78,9 @@ def test_calls_of_a_user_with_tools_are_held_against_the_jobs_settings(task: Tas
         again["attempt"]["steps"][place] |= changes
         return opened(arrived(task, job, again))[0].quarantined
 
+    told_line = rollout_line.RolloutFileLine.model_validate(line)
+    counted = rollout_line.summary(told_line, rollout_line.Scoring())
+    assert (counted.calls, counted.failed_calls) == (1, 0), "what the step's numbers count are the agent's calls"
     assert "told to be the simulated user's, who cannot call open_box" in doubt()
     job.config = {**job.config, "attempts": {**job.config.get("attempts", {}), "user_tools": ["open_box", "elsewhere"]}}
     job.save()
