@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -108,13 +109,13 @@ def _restore_steps(steps: list[RunStep], parts: RunParts, place: str) -> list[Ru
 def _with_user_calls(steps: list[RunStep], raw: dict[str, Any], place: str) -> list[RunStep]:
     """The steps with the calls of the simulated user, which stand in the list of what was executed alone: each before
     the words that follow so many of the user's. Raises FormatError."""
-    waiting = _user_calls(raw, place)
+    waiting = deque(_user_calls(raw, place))
     if not waiting:
         return steps
     whole, said = list[RunStep](), 0
     for step in steps:
         while step.kind == "user" and waiting and waiting[0][0] <= said:
-            whole.append(waiting.pop(0)[1].model_copy(update={"turn": step.turn}))
+            whole.append(waiting.popleft()[1].model_copy(update={"turn": step.turn}))
         said += step.kind == "user"
         whole.append(step)
     last = whole[-1].turn if whole else 0

@@ -22,7 +22,8 @@ from synthesis.errors import InfrastructureError, InputError, ProgramError, Sand
 from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.submissions import find_submitted_answer
 from synthesis.formats.values import clean
-from synthesis.rollout import attempt_seed, with_due_injections
+from synthesis.rollout import AttemptSetting, attempt_seed, observation, with_due_injections
+from synthesis.rollout.observation import bounded
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
 from training.config import EvaluationJob, Reinforcement, read_config
@@ -140,7 +141,7 @@ def execute(
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
     words += _undue_injection(told.attempt, attempt)
-    words += find_misattributed_call(attempt, attempt.user_tools)
+    words += find_misattributed_call(attempt, attempt.user_tools) + _misread(told.attempt, results)
     if judge.missing and not lost:
         words.append(NOT_ASKED)
     happened = _as_executed(attempt, results, done, lost)
@@ -164,6 +165,19 @@ def _with_due_setting(
     changes = {"disturbance": due, "disturbance_seed": seed if due.is_on else "", "steps": tuple(steps)}
     changes["user_tools"] = tuple(user_tools)
     return attempt.model_copy(update=changes)
+
+
+def _misread(told: Attempt, results: dict[int, CallResult]) -> list[str]:
+    """Where the user is told to have read something else than its call gives here, in a sentence: a verdict on the user
+    rests on that."""
+    if told.user_fault not in ("none", "fault"):
+        return []
+    most = AttemptSetting().observation_chars
+    for place, result in sorted(results.items()):
+        step = told.steps[place]
+        if step.by == "user" and step.observation != bounded(observation(result), most):
+            return [f"The user is told to have read something else than what its call of step {place} returns here."]
+    return []
 
 
 def _undue_injection(told: Attempt, due: Attempt) -> list[str]:

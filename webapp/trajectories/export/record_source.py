@@ -84,8 +84,8 @@ def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
 
 def keep_agent_tools(tools: tuple[Tool, ...], provenance: dict[str, Any]) -> tuple[Tool, ...]:
     """The tools without those that the attempt's simulated user alone could call: the agent was not offered them."""
-    names = provenance.get("user_tools") or ()
-    return tuple(tool for tool in tools if tool.name not in names) if names else tools
+    names = provenance.get("user_tools")
+    return tuple(tool for tool in tools if tool.name not in names) if isinstance(names, list) else tools
 
 
 def conversation_of(record: dict[str, Any], provenance: dict[str, Any], offered: tuple[Tool, ...]) -> Conversation:
