@@ -28,6 +28,7 @@ from synthesis.rollout.user import MOST_CALLS, MOST_ROUNDS, TRIES
 from synthesis.rollout.user_judge import judge_user, list_talk, user_prompts
 from synthesis.runtime import Sandbox
 from synthesis.tasks.trajectory_filters import run_of
+from synthesis.verifiers.rubric_evidence import spell_call
 from tests.fixtures.llm import Scripted, call, calls, llm_server, refuse, say
 from tests.rollout.support import REFERENCE, chat_attempts, gather, of_model, task, texts
 from tests.rollout.test_conversation import OPENS, both
@@ -118,6 +119,12 @@ def test_a_program_that_ends_in_a_users_call_is_the_programs_doing(sandbox: Sand
     made, _ = talk(sandbox, [say("Think.")], [OPENS, call("think")], setting)
     assert (made.outcome, made.reward) == ("program_error", None)
     assert (made.steps[-1].by, made.steps[-1].result.error.kind) == ("user", "ended")
+
+
+def test_the_judge_of_a_rubric_is_told_whose_call_it_was() -> None:
+    done = CallResult(ok=True, result=1)
+    by_agent, by_user = (spell_call("open_box", {"box_id": "B-1"}, done, by) for by in ("agent", "user"))
+    assert json.loads(by_user) == {"made_by": "the user, not the agent", **json.loads(by_agent)}
 
 
 def test_no_call_of_a_user_is_disturbed(sandbox: Sandbox) -> None:
