@@ -95,6 +95,11 @@ class StageSettings(Frozen):
     """Teachers also act in conversations with a simulated user."""
     teacher_user: UserKind = "optimised"
     """Who speaks with teachers: `base` (ES Figure 24), or `optimised` after AutoForge A.2 (ours)."""
+    teacher_user_tools: tuple[Annotated[str, Field(min_length=1, max_length=200)], ...] = Field(
+        default=(), max_length=100
+    )
+    """Tools that the user who speaks with teachers alone may call, in environments that have them and others beside
+    (AF 4.3; the mechanism is ours)."""
     withheld_runs: int = Field(default=0, ge=0, le=8)
     """Teacher runs at a variant of each solved task that withholds what it needs (ES 5.5; the number is ours)."""
     sent_reasoning: SentReasoning = "dropped"

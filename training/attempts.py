@@ -182,8 +182,10 @@ def require_roles(work: Sequence[Try], user: AskedModel | None, judge: AskedMode
 
 def attempt_setting(limits: Attempts, one: Try, judges_user: bool) -> AttemptSetting:
     """How a try is carried out."""
+    talks = one.row.setting == "conversation"
     return AttemptSetting(
-        conversational=one.row.setting == "conversation",
+        conversational=talks,
+        user_tools=tuple(tool.name for tool in one.row.rollout.pick_tools(limits.user_tools)) if talks else (),
         max_turns=one.turns,
         deadline_s=limits.deadline_s,
         max_unusable=limits.unusable,
@@ -203,7 +205,8 @@ def simulated_user(limits: Attempts, row: TaskRow, player: ChatModel | None, rol
     """The user of a conversation; None for a task without one."""
     if row.setting != "conversation" or player is None or role is None:
         return None
-    return SimulatedUser(player, row.rollout.instruction, limits.user, temperature=role.temperature)
+    tools = row.rollout.pick_tools(limits.user_tools)
+    return SimulatedUser(player, row.rollout.instruction, limits.user, tools, temperature=role.temperature)
 
 
 def tries(rows: Iterable[TaskRow], each: int) -> list[tuple[TaskRow, int]]:

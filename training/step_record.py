@@ -95,7 +95,8 @@ def _part(judged: Sequence[Judged]) -> dict[str, float]:
     """Of the attempts that count, and of all the share that programs ended; NaN where there are none."""
     counted = [(tried, score.reward) for tried, score in judged if score.reward is not None]
     rewards = [reward for _, reward in counted]
-    calls = [step.result for tried, _ in counted for step in tried.attempt.steps if step.result is not None]
+    steps = [step for tried, _ in counted for step in tried.attempt.steps if step.by == "agent"]
+    calls = [step.result for step in steps if step.result is not None]
     return {
         "reward": _mean(rewards),
         "reward_std": _deviation(rewards),

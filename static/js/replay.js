@@ -38,7 +38,7 @@
   function fits(row) {
     const only = document.getElementById("only").value;
     const tool = document.getElementById("tool").value;
-    const letter = { flips: "f", changes: "c", errors: "e", diverged: "d", injected: "i" }[only];
+    const letter = { flips: "f", changes: "c", errors: "e", diverged: "d", injected: "i", "user calls": "u" }[only];
     const kind = only === "all" || (letter ? row.marks.includes(letter) : row.kind === only);
     return kind && (tool === "" || (row.link.querySelector(".k").lastChild?.textContent ?? "") === tool);
   }

@@ -12,6 +12,7 @@ from synthesis.contracts.answers import (
 )
 from synthesis.contracts.attempts import (
     UNCOUNTED,
+    Actor,
     Attempt,
     Ending,
     Message,
@@ -98,6 +99,7 @@ __all__ = [
     "SOLVED_AT",
     "UNCOUNTED",
     "UNREACHED",
+    "Actor",
     "Allowance",
     "AllowanceSource",
     "AnswerField",

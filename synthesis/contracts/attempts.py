@@ -25,6 +25,8 @@ field `reasoning_content` of its messages, or a `<think>` block before its words
 Think = Literal["model", "on", "off"]
 """Whether a model behind an endpoint thinks before it writes: as it does by itself, or as `enable_thinking` of its chat
 template says (`chat_template_kwargs`; ES Tables 3, 9)."""
+Actor = Literal["agent", "user"]
+"""Whose call it is: the agent's, or that of a simulated user with tools of its own."""
 UserFinding = Literal["none", "fault", "unknown"]
 UserRule = Literal[1, 2, 3]
 Ending = Literal[
@@ -97,6 +99,9 @@ class TrajectoryStep(Frozen):
     answer that does not fit the answer form. The accepted one has a result that was not `executed`. `cut` says why its
     turn was broken off (`length`, `repetition`), and is empty for a whole one. `injected`: what the attempt's
     disturbance did to the call, None if it left it alone.
+
+    `by` says whose call it is. A call of the simulated user has the number of the agent's turn before it, and nothing
+    of it reaches the agent: `observation` is what the user read.
     """
 
     kind: Literal["user", "message", "call"]
@@ -109,6 +114,7 @@ class TrajectoryStep(Frozen):
     observation: str = ""
     cut: str = ""
     injected: Injection | None = Field(default=None, exclude_if=lambda value: value is None)
+    by: Actor = Field(default="agent", exclude_if=lambda value: value == "agent")
 
 
 class Timing(Frozen):
@@ -127,7 +133,8 @@ class UserMistake(Frozen):
 
     `rule` 1: it contradicts its intent; 2: it says what its intent does not hold; 3: asked for something that its
     intent holds, it does not say it. `quote` stands in the user's `line` (numbered from 1, the agent's words counted),
-    and `intent` in the intent; code has looked both up. Under rule 2 `intent` is empty.
+    and `intent` in the intent; code has looked both up. Under rule 2 `intent` is empty. What tools of its own told the
+    user before that line counts as its intent, and has lines too (ours: A.1 knows no users with tools).
     """
 
     rule: UserRule
@@ -138,7 +145,8 @@ class UserMistake(Frozen):
 
 
 class UserVerdict(Frozen):
-    """What a judge finds about the simulated user of an attempt (AF 3.4, A.1). It knows neither calls nor reward.
+    """What a judge finds about the simulated user of an attempt (AF 3.4, A.1). It knows neither the agent's calls
+    nor the reward.
 
     `unknown`: the judge could not be asked or gave no usable verdict; `note` says why. That is never a fault. `judge`
     is empty if code could decide. `question` is the SHA-256 of what was asked.
@@ -163,7 +171,8 @@ class Attempt(Frozen):
     the agent saw it, `turns` its own moves. `prompts` maps the prompts used to their SHA-256. `sandbox_lost` is for who
     made the attempt and may begin it again: something of ours took its process away. `ended_by` is the reason of a
     `program_error` (`time`, `memory`, ...), where one is known. `disturbance` is how calls were disturbed, and
-    `disturbance_seed` what decided which of them, with the place of their step.
+    `disturbance_seed` what decided which of them, with the place of their step. `user_tools` are the tools that the
+    user alone could call.
     """
 
     key: str = ""
@@ -173,6 +182,7 @@ class Attempt(Frozen):
     conversational: bool = False
     prompt_style: PromptStyle = "tools"
     user: str = ""
+    user_tools: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
     validation: Validation = "schema"
     seed: int = DEFAULT_SEED
     now: str = DEFAULT_NOW

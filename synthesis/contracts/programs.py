@@ -42,7 +42,9 @@ class CallError(Frozen):
     `unknown_tool`, `bad_arguments` (refused by the schema or the signature), `raised` (the tool raised),
     `unencodable` (the result cannot leave the sandbox), `too_large` (the result exceeds the cap), `malformed` (what
     an agent wrote cannot be made a call at all: it never reached the environment, so a replay leaves it out), `ended`
-    (the call was the last: the program ended its process, or what it sent cannot be used; said by the host alone).
+    (the call was the last: the program ended its process, or what it sent cannot be used; said by the host alone),
+    `not_offered` (the tool is the simulated user's and the agent called it, or the other way round; its words are those
+    of an unknown tool).
 
     Two are nobody's fault, since the attempt's disturbance injected them: `not_reached` (the call never reached the
     environment) and `response_lost` (the call was carried out, and this error stands in place of its result).
@@ -50,7 +52,7 @@ class CallError(Frozen):
 
     kind: Literal[
         "unknown_tool", "bad_arguments", "raised", "unencodable", "too_large", "malformed", "ended",
-        "not_reached", "response_lost",
+        "not_offered", "not_reached", "response_lost",
     ]  # fmt: skip
     type: str = ""
     message: str = ""
@@ -71,15 +73,15 @@ class CallResult(Frozen):
     executed: bool = Field(default=True, exclude_if=lambda value: value)
 
 
-UNREACHED = ("malformed", "not_reached")
+UNREACHED = ("malformed", "not_offered", "not_reached")
 """Kinds of errors of calls that never reached the environment."""
 INJECTED = ("not_reached", "response_lost")
 """Kinds of errors that a disturbance injected: neither the agent's nor the program's."""
 
 
 def is_unexecuted(result: CallResult | None) -> bool:
-    """Whether a call never reached the environment: it could not be carried out at all, was refused by a disturbance,
-    or submitted the answer."""
+    """Whether a call never reached the environment: it could not be carried out at all, named a tool of somebody
+    else's, was refused by a disturbance, or submitted the answer."""
     return result is not None and (not result.executed or (result.error is not None and result.error.kind in UNREACHED))
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from synthesis.formats.records import EnvironmentRecord, RunRecord
+from synthesis.formats.records import EnvironmentRecord, RunRecord, RunStep
 
 STATE_FIELD = "init_config"
 
@@ -80,13 +80,19 @@ def runs_to_jsonl(records: Iterable[dict[str, Any]]) -> Iterator[str]:
 def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
     """A run in EnvScaler's shape, made of its steps; importing that gives the same steps. One that was lost before
     its first step has none. A submitted answer stands in the conversation alone: no environment executed it, as does a
-    call that a disturbance refused. How another call was disturbed is in the field `injected` of its entry (ours)."""
-    opening = run.steps[0].content if run.steps else ""
+    call that a disturbance refused. How another call was disturbed is in the field `injected` of its entry (ours).
+
+    A call of the simulated user is an entry alone, with the fields `by` and `after_user_messages` (ours): the messages
+    are what the agent saw."""
+    opening = next((step.content for step in run.steps if step.kind == "user"), "")
     messages: list[dict[str, Any]] = []
     actions: list[dict[str, Any]] = [{"step": 0, "observation": opening}]
     for number, step in enumerate(run.steps):
         if step.kind == "user":
             messages.append({"role": "user", "content": step.content})
+            continue
+        if step.by == "user":
+            actions.append({"step": len(actions), **_spell_user_call(step, messages)})
             continue
         message: dict[str, Any] = {"role": "assistant", "content": step.content, "reasoning_content": step.reasoning}
         messages.append(message)
@@ -112,4 +118,16 @@ def run_to_envscaler(run: RunRecord) -> dict[str, Any]:
         "total_reward": run.recorded_reward,
         "terminated": run.terminated,
         "truncated": run.truncated,
+    }
+
+
+def _spell_user_call(step: RunStep, messages: list[dict[str, Any]]) -> dict[str, Any]:
+    """The fields of a call that the simulated user made behind these messages."""
+    beside = {"content": step.content, "reasoning_content": step.reasoning}
+    return {
+        "action": {"name": step.tool, "arguments": step.arguments},
+        "observation": {"type": "tool", "content": step.recorded},
+        "by": "user",
+        "after_user_messages": sum(message["role"] == "user" for message in messages),
+        **{name: text for name, text in beside.items() if text},
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -67,7 +68,7 @@ def run(entry: Entry) -> RunRecord:
     steps = list(_steps(_without_complaints(_joined(turns, actions))))
     if (steps or not parts.outcome) and (not steps or steps[0].kind != "user"):
         steps.insert(0, RunStep(kind="user", content=instruction))
-    steps = _restore_steps(steps, parts, place)
+    steps = _restore_steps(_with_user_calls(steps, raw, place), parts, place)
     spoken = [step.content for step in steps if step.kind == "message"]
     talk = bool(_user_messages(raw, place)) or sum(step.kind == "user" for step in steps) > 2
     return RunRecord(
@@ -94,7 +95,7 @@ def _restore_steps(steps: list[RunStep], parts: RunParts, place: str) -> list[Ru
     for given in sorted(parts.refused, key=lambda one: one.index):
         if given.index > len(whole):
             raise FormatError(f"{place}.envarium.refused", f"the run has {len(whole)} steps before step {given.index}")
-        told = given.model_dump(include={"turn", "content", "reasoning", "tool", "arguments"})
+        told = given.model_dump(include={"turn", "content", "reasoning", "tool", "arguments", "by"})
         step = RunStep(kind="call", recorded=given.observation or None, executed=False, refused=given.error, **told)
         whole.insert(given.index, step)
     if parts.turns and len(parts.turns) != len(whole):
@@ -103,6 +104,54 @@ def _restore_steps(steps: list[RunStep], parts: RunParts, place: str) -> list[Ru
         step.model_copy(update={"turn": turn})
         for step, turn in zip(whole, parts.turns or (step.turn for step in whole), strict=True)
     ]
+
+
+def _with_user_calls(steps: list[RunStep], raw: dict[str, Any], place: str) -> list[RunStep]:
+    """The steps with the calls of the simulated user, which stand in the list of what was executed alone: each before
+    the words that follow so many of the user's. Raises FormatError."""
+    waiting = deque(_user_calls(raw, place))
+    if not waiting:
+        return steps
+    whole, said = list[RunStep](), 0
+    for step in steps:
+        while step.kind == "user" and waiting and waiting[0][0] <= said:
+            whole.append(waiting.popleft()[1].model_copy(update={"turn": step.turn}))
+        said += step.kind == "user"
+        whole.append(step)
+    last = whole[-1].turn if whole else 0
+    return whole + [call.model_copy(update={"turn": last}) for _, call in waiting]
+
+
+def _user_calls(raw: dict[str, Any], place: str) -> list[tuple[int, RunStep]]:
+    """Each call of the simulated user, with how much it had said before. EnvScaler has no such entries."""
+    calls: list[tuple[int, RunStep]] = []
+    for index, item in enumerate(list_field(raw, "trajectory", place)):
+        where = f"{place}.trajectory[{index}]"
+        if not _is_users(item, where):
+            continue
+        action = _action(item, where)
+        said = number_field(item, "after_user_messages", where)
+        if action is None or action.problem or said is None:
+            raise FormatError(where, "a call of the user needs `action` and `after_user_messages`")
+        step = RunStep(
+            kind="call",
+            by="user",
+            content=text_field(item, "content", where),
+            reasoning=text_field(item, "reasoning_content", where),
+            tool=action.tool,
+            arguments=action.arguments,
+            recorded=_observation(item.get("observation"), where),
+        )
+        calls.append((int(said), step))
+    return calls
+
+
+def _is_users(item: Any, place: str) -> bool:
+    """Whether an entry says that the simulated user made the call. Raises FormatError: it names somebody else."""
+    whose = item.get("by", "agent") if isinstance(item, dict) else "agent"
+    if whose not in ("agent", "user"):
+        raise FormatError(f"{place}.by", "expected `agent` or `user`")
+    return bool(whose == "user")
 
 
 def _user_messages(raw: dict[str, Any], place: str) -> list[Any]:
@@ -117,7 +166,7 @@ def _actions(raw: dict[str, Any], place: str) -> list[RecordedCall]:
         where = f"{place}.trajectory[{index}]"
         if not isinstance(item, dict):
             raise FormatError(where, f"expected an object, found a {json_type(item)}")
-        action = _action(item, where)
+        action = None if _is_users(item, where) else _action(item, where)
         if action is not None:
             action.result = _observation(item.get("observation"), where)
             action.injected = _injection(item.get("injected"), f"{where}.injected")

@@ -13,6 +13,7 @@ from pydantic import Field
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    Actor,
     AnswerField,
     CallError,
     ChecksVerifier,
@@ -77,6 +78,7 @@ class RefusedStep(Frozen):
     arguments: dict[str, Any] = Field(default_factory=dict)
     observation: str = ""
     error: CallError
+    by: Actor = Field(default="agent", exclude_if=lambda value: value == "agent")
 
 
 class RunParts(Frozen):
@@ -170,6 +172,8 @@ class RunStep(Frozen):
     executed: bool = Field(default=True, exclude_if=lambda value: value)
     cut: str = Field(default="", exclude=True)
     injected: Injection | None = Field(default=None, exclude_if=lambda value: value is None)
+    by: Actor = Field(default="agent", exclude_if=lambda value: value == "agent")
+    """Whose call it is. One of the simulated user's is executed by a replay as any other."""
     refused: CallError | None = Field(default=None, exclude=True)
     """Why this site refused the call when the attempt was made; a replay says the same again."""
 

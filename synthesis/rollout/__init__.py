@@ -20,6 +20,9 @@ A task with an answer form ends by what the agent submits (`submission.py`), not
 With a `disturbance` of the setting calls meet latency, failures and error results (`disturbance.py`), drawn from the
 plan's `disturbance_seed` and the place of the step.
 
+With `user_tools` of the setting the simulated user calls tools that the agent does not see (`user_turn.py`); one call
+of either is carried out in `call_execution.py`.
+
 A `Plan` with a `fork` (`fork.py`) makes another attempt's first turns again and refuses where they go another way.
 
 Policies: `ChatPolicy` (an LLM, calls spelled as `styles.py` says), `ReferencePolicy`, `NoisyReferencePolicy`,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
 from synthesis.contracts import (
@@ -52,9 +52,9 @@ class AttemptFollower:
 
 @dataclass
 class Log:
-    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's; `answer` is
-    what checks look at: of a task with an answer form what was submitted, else in a conversation all that the agent
-    told the user, without one its last words."""
+    """One attempt under way. `talk` is what the simulated user may hear: its own words and the agent's, and what its
+    own calls gave; `answer` is what checks look at: of a task with an answer form what was submitted, else in a
+    conversation all that the agent told the user, without one its last words."""
 
     plan: Plan
     follow: AttemptFollower
@@ -99,7 +99,7 @@ class Log:
         self.started = True
 
     async def add(self, step: TrajectoryStep) -> None:
-        if self.cut and step.kind != "user":
+        if self.cut and step.kind != "user" and step.by == "agent":
             step = step.model_copy(update={"cut": self.cut})
         if self.plan.fork is not None:
             self.plan.fork.require(len(self.steps), step)
@@ -107,16 +107,33 @@ class Log:
         if self.started and self.follow.on_step is not None:
             await self.follow.on_step(self.plan, step)
 
+    def require_fork_state(self, state_hash: Callable[[], str]) -> None:
+        """Hold the state against the one that a fork begins in, before anything new can change it.
+
+        Raises ReplayMismatch.
+        """
+        fork = self.plan.fork
+        if fork is None or (len(self.steps) < len(fork.steps) and self.turn <= len(fork.turns)):
+            return
+        if not any(step.kind == "call" for step in self.steps[len(fork.steps) :]):
+            fork.require_state(len(self.steps), state_hash())
+
     def known(self, message: Message) -> Message:
-        """The message with an id of its own for each call: some servers give none, or the same twice."""
-        used = {call.id for earlier in self.messages for call in earlier.tool_calls}
-        calls: list[ToolCall] = []
-        for number, call in enumerate(message.tool_calls, 1):
-            if not call.id or call.id in used:
-                call = call.model_copy(update={"id": f"call_{self.turn}_{number}"})
-            used.add(call.id)
-            calls.append(call)
-        return message.model_copy(update={"tool_calls": tuple(calls)})
+        """The message with an id of its own for each call."""
+        calls = name_calls(message.tool_calls, self.messages, f"call_{self.turn}")
+        return message.model_copy(update={"tool_calls": calls})
+
+
+def name_calls(calls: Sequence[ToolCall], earlier: Sequence[Message], name: str) -> tuple[ToolCall, ...]:
+    """Return the calls with an id of its own for each: some servers give none, or the same twice."""
+    used = {call.id for message in earlier for call in message.tool_calls}
+    named: list[ToolCall] = []
+    for number, call in enumerate(calls, 1):
+        if not call.id or call.id in used:
+            call = call.model_copy(update={"id": f"{name}_{number}"})
+        used.add(call.id)
+        named.append(call)
+    return tuple(named)
 
 
 def outcome_of(ending: Ending, reward: Reward | None) -> Outcome:
@@ -146,6 +163,7 @@ def attempt_of(
         conversational=plan.setting.conversational,
         prompt_style=plan.setting.prompt_style,
         user=plan.user.name if plan.user and plan.setting.conversational else "",
+        user_tools=plan.setting.user_tools,
         validation=plan.setting.validation,
         seed=plan.task.seed,
         now=plan.task.now,

@@ -64,11 +64,12 @@ def with_due_injections(
 ) -> list[TrajectoryStep]:
     """Return the steps of an attempt with the injections that are due in them, whatever they say themselves.
 
-    `tools` are the environment's. A call that could not be read, and an answer that was submitted, are left alone.
+    `tools` are the environment's. A call that could not be read or was of a tool of the user's, one of the user's, and
+    an answer that was submitted, are left alone.
     """
     return [
         step.model_copy(update={"injected": draw_injection(disturbance, seed, place)})
-        if step.kind == "call" and step.tool in tools and not _is_untouched(step)
+        if step.kind == "call" and step.by == "agent" and step.tool in tools and not _is_untouched(step)
         else step.model_copy(update={"injected": None})
         for place, step in enumerate(steps)
     ]
@@ -77,5 +78,5 @@ def with_due_injections(
 def _is_untouched(step: TrajectoryStep) -> bool:
     result = step.result
     return result is not None and (
-        not result.executed or (result.error is not None and result.error.kind == "malformed")
+        not result.executed or (result.error is not None and result.error.kind in ("malformed", "not_offered"))
     )

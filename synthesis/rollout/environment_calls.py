@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from synthesis.contracts import CallResult, Injection, Reward, State
+from synthesis.contracts import Actor, CallResult, Injection, Reward, State
 from synthesis.errors import ProgramEnded, ProgramError, SandboxLost, StateError
 from synthesis.formats.values import clean
 from synthesis.llm.chat import CountedModel
@@ -92,8 +92,11 @@ class AttemptEpisode:
         SandboxUnavailable."""
         await self._in_thread(lambda: self._timed(self._reset))
 
-    async def call(self, tool: str, arguments: dict[str, Any], injection: Injection | None = None) -> SeenResult:
-        """Make a call, disturbed as the injection says. One that is not to be carried out reaches nobody.
+    async def call(
+        self, tool: str, arguments: dict[str, Any], injection: Injection | None = None, by: Actor = "agent"
+    ) -> SeenResult:
+        """Make a call, disturbed as the injection says. One that is not to be carried out reaches nobody. `by`: whose
+        call it is, which a rubric's judge is told.
 
         Raises ProgramError (the call ended the episode) and SandboxLost.
 
@@ -109,7 +112,7 @@ class AttemptEpisode:
             result = await self._alive().call_from_loop(tool, arguments, self._finish, latency_s)
             result = replace_result(injection, result)
             if self.plan.task.verifier.criteria:
-                self._calls.append(spell_call(tool, arguments, result))
+                self._calls.append(spell_call(tool, arguments, result, by))
             return self._seen(result)
         except ProgramEnded as error:
             what = error.detail or "its process ended"

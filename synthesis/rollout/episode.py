@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 from synthesis.collector import collect_rarely
 from synthesis.contracts import (
     Attempt,
-    CallError,
-    CallResult,
     Ending,
-    Injection,
     Message,
     Reward,
-    ToolCall,
     TrajectoryStep,
     Usage,
     UserVerdict,
 )
-from synthesis.errors import InfrastructureError, InputError, LLMError, ProgramError, ReplayMismatch, StateError
+from synthesis.errors import InfrastructureError, LLMError, ReplayMismatch
 from synthesis.formats.transcript import UNNAMED, UNPARSED, told_user
 from synthesis.llm.repetition import REASON as REPETITION
 from synthesis.prompts import hashes, prompt
 from synthesis.rollout import styles
 from synthesis.rollout.attempt_log import AttemptFollower, Log, attempt_of
+from synthesis.rollout.call_execution import AttemptLost, carry_out_call, guard_losses
 from synthesis.rollout.deadline import Deadline
 from synthesis.rollout.environment_calls import AttemptEpisode, spelled_call
 from synthesis.rollout.observation import bounded, observation
@@ -37,27 +32,17 @@ from synthesis.rollout.shared_verdicts import SharedVerdicts
 from synthesis.rollout.submission import (
     BEHIND,
     end_submission,
-    end_talk,
     is_answer_due,
     is_over,
     is_submission,
     submit_words,
     take_submission,
 )
-from synthesis.rollout.user import STOP, UnusableUser
 from synthesis.rollout.user_judge import judge_user, list_talk, user_prompts
+from synthesis.rollout.user_turn import hear_user
 
 CUT = ("length", REPETITION)
 """Ends of a reply by which a turn is not whole."""
-
-
-class _Lost(Exception):
-    """The attempt cannot go on and cannot be judged: by the program's doing, or because something of ours failed."""
-
-    def __init__(self, note: str, user_error: bool = False, program: bool = False) -> None:
-        super().__init__(note)
-        self.user_error = user_error
-        self.ending: Ending = "program_ended" if program else "lost"
 
 
 async def attempt(
@@ -77,9 +62,9 @@ async def attempt(
                 digest, reward = await _judge(log, episode)
             verdict = await _judge_user(log, episode)
         return attempt_of(log, episode, ending, digest=digest, reward=reward, user_verdict=verdict)
-    except _Lost as lost:
+    except AttemptLost as lost:
         log.note = str(lost)
-        log.ended_by = _reason(lost) if lost.ending == "program_ended" else ""
+        log.ended_by = lost.reason
         ours = isinstance(lost.__cause__, InfrastructureError) and not isinstance(lost.__cause__, LLMError)
         return attempt_of(log, episode, lost.ending, user_error=lost.user_error, sandbox_lost=ours)
     except ReplayMismatch as error:
@@ -95,19 +80,6 @@ async def attempt(
         return attempt_of(log, episode, "cancelled")
     finally:
         episode.close()
-
-
-@contextlib.contextmanager
-def _losses() -> Iterator[None]:
-    """Around what the attempt leans on. Errors of `on_step` and of a faulty policy go through elsewhere."""
-    try:
-        yield
-    except UnusableUser as error:
-        raise _Lost(str(error), user_error=True) from error
-    except ProgramError as error:
-        raise _Lost(str(error), program=True) from error
-    except (InfrastructureError, StateError, InputError) as error:
-        raise _Lost(str(error)) from error
 
 
 def _overdue(log: Log, episode: AttemptEpisode) -> Ending:
@@ -129,7 +101,7 @@ def _last_call(log: Log) -> str:
 
 
 async def _judge(log: Log, episode: AttemptEpisode) -> tuple[str, Reward]:
-    with _losses():
+    with guard_losses():
         end = await episode.verify(log.answer)
     log.prompts |= end.prompts
     return end.digest, end.reward
@@ -141,10 +113,10 @@ async def _judge_user(log: Log, episode: AttemptEpisode) -> UserVerdict | None:
     setting, judge = log.plan.setting, episode.judge
     if not (setting.conversational and setting.judges_user) or judge is None:
         return None
-    asked = time.perf_counter()
+    asked, talk = time.perf_counter(), list_talk(log.steps)
     try:
         async with asyncio.timeout(setting.deadline_s):
-            verdict = await judge_user(judge, log.plan.task.instruction, list_talk(log.steps))
+            verdict = await judge_user(judge, log.plan.task.instruction, talk)
     except LLMError as error:
         return UserVerdict(finding="unknown", judge=judge.name, note=f"The judge could not be asked: {error}"[:2_000])
     except TimeoutError:
@@ -152,7 +124,7 @@ async def _judge_user(log: Log, episode: AttemptEpisode) -> UserVerdict | None:
         return UserVerdict(finding="unknown", judge=judge.name, note=note)
     finally:
         episode.verification_s += time.perf_counter() - asked
-    log.prompts |= user_prompts() if verdict.judge else {}
+    log.prompts |= user_prompts(talk) if verdict.judge else {}
     return verdict
 
 
@@ -175,7 +147,7 @@ async def _played(log: Log, episode: AttemptEpisode) -> Ending:
 async def _begin(log: Log, episode: AttemptEpisode) -> None:
     # Behind all first questions of attempts that begin at once: threads would take the interpreter from them.
     await asyncio.sleep(0)
-    with _losses():
+    with guard_losses():
         await episode.reset()
     await log.start(episode.initial)
 
@@ -183,13 +155,13 @@ async def _begin(log: Log, episode: AttemptEpisode) -> None:
 async def _act(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None]) -> Ending:
     """Turn after turn, until something ends it."""
     setting, fork = log.plan.setting, log.plan.fork
-    await _open(log)
+    await _open(log, episode, beginning)
     unusable = 0
     while log.turn < log.last_turn:
         log.turn += 1
         if fork is not None and log.turn == len(fork.turns) + 1:
             await beginning
-            fork.require_state(len(log.steps), episode.state_hash())
+            log.require_fork_state(episode.state_hash)
         try:
             message = await _move(log)
         except PolicyError as error:
@@ -201,11 +173,11 @@ async def _act(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None])
         await beginning
         if message.tool_calls:
             unusable = 0 if await _carry_out(log, episode, message) else unusable + 1
-        elif words := styles.said(setting.prompt_style, message, log.plan.task.offered_tools):
+        elif words := styles.said(setting.prompt_style, message, log.plan.offered_tools):
             unusable = 0
             if is_answer_due(log, words):
                 await submit_words(log, message, words)
-            elif ending := await _say(log, message, words):
+            elif ending := await _say(log, episode, beginning, message, words):
                 return ending
         else:
             unusable += 1
@@ -222,12 +194,12 @@ async def _act(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None])
     return "turn_limit"
 
 
-async def _open(log: Log) -> None:
+async def _open(log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None]) -> None:
     """What the agent sees first: documentation and tools, and the task, or what the user opens with."""
     plan, setting = log.plan, log.plan.setting
     task = plan.task
     system, used = styles.system_message(
-        setting.prompt_style, setting.conversational, task.documentation, task.program.tools, task.answer_form
+        setting.prompt_style, setting.conversational, task.documentation, plan.agent_tools, task.answer_form
     )
     log.prompts |= hashes(*used)
     log.messages.append(system)
@@ -237,11 +209,11 @@ async def _open(log: Log) -> None:
         return
     assert plan.user is not None
     log.prompts |= plan.user.prompts
-    await _hear(log)
+    await hear_user(log, episode, beginning)
 
 
 async def _move(log: Log) -> Message:
-    """The policy's next turn. Raises PolicyError, LLMError for an overlong conversation, and _Lost."""
+    """The policy's next turn. Raises PolicyError, LLMError for an overlong conversation, and AttemptLost."""
     plan, started = log.plan, time.perf_counter()
     if plan.fork is not None and log.turn <= len(plan.fork.turns):
         log.cut = ""
@@ -249,16 +221,16 @@ async def _move(log: Log) -> Message:
         return again
     seen = Conversation(
         messages=tuple(log.messages),
-        tools=plan.task.offered_tools,
+        tools=plan.offered_tools,
         style=plan.setting.prompt_style,
         conversational=plan.setting.conversational,
         turn=log.turn,
         answer_form=plan.task.answer_form,
     )
     try:
-        with _losses(), log.deadline.generation(plan.policy):
+        with guard_losses(), log.deadline.generation(plan.policy):
             turn = await plan.policy.act(seen)
-    except _Lost as lost:
+    except AttemptLost as lost:
         if isinstance(lost.__cause__, LLMError):
             spent = lost.__cause__.requests
             log.usage += Usage(requests=spent, lost=spent)
@@ -277,7 +249,7 @@ async def _move(log: Log) -> Message:
 
 async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> bool:
     """Execute a turn's calls in their order. False when none of them could be one."""
-    setting, tools = log.plan.setting, log.plan.task.offered_tools
+    setting, tools = log.plan.setting, log.plan.offered_tools
     names = {tool.name for tool in tools}
     words = styles.said(setting.prompt_style, message, tools)
     read: list[str] = []
@@ -297,48 +269,23 @@ async def _carry_out(log: Log, episode: AttemptEpisode, message: Message) -> boo
             tool=call.name or UNNAMED,
             arguments={UNPARSED: call.raw} if call.error else call.arguments,
         )
-        try:
-            if submits:
-                result = take_submission(log, call.arguments, problem)
-                text = observation(result)
-            else:
-                injected = None if problem else log.plan.injection_at(len(log.steps), call.name)
-                made = made.model_copy(update={"injected": injected})
-                result, text = await _execute(log, episode, call, problem, injected)
-        except _Lost as lost:
-            if lost.ending == "program_ended":
-                await log.add(made.model_copy(update={"result": _ended(lost), "observation": str(lost)}))
-            raise
+        if submits:
+            result = take_submission(log, call.arguments, problem)
+            shown = bounded(observation(result), setting.observation_chars)
+            await log.add(made.model_copy(update={"result": result, "observation": shown}))
+        else:
+            injected = None if problem else log.plan.injection_at(len(log.steps), call.name)
+            made = made.model_copy(update={"injected": injected})
+            shown = await carry_out_call(log, episode, call, made, problem)
         usable = usable or submits or (not problem and call.name in names)
-        shown = bounded(text, setting.observation_chars)
         read.append(shown)
-        await log.add(made.model_copy(update={"result": result, "observation": shown}))
     log.messages += styles.result_messages(setting.prompt_style, message.tool_calls, read)
     return usable
 
 
-async def _execute(
-    log: Log, episode: AttemptEpisode, call: ToolCall, problem: str, injected: Injection | None
-) -> tuple[CallResult, str]:
-    if problem:
-        result = CallResult(ok=False, error=CallError(kind="malformed", message=problem[:2_000]))
-        return result, observation(result)
-    with _losses():
-        seen = await episode.call(call.name, call.arguments, injected)
-    log.held += seen.size
-    return seen.result, seen.text
-
-
-def _ended(lost: _Lost) -> CallResult:
-    """What stands as the result of the call that the program ended the episode in."""
-    return CallResult(ok=False, error=CallError(kind="ended", type=_reason(lost), message=str(lost)[:2_000]))
-
-
-def _reason(lost: _Lost) -> str:
-    return getattr(lost.__cause__, "reason", "")
-
-
-async def _say(log: Log, message: Message, words: str) -> Ending | None:
+async def _say(
+    log: Log, episode: AttemptEpisode, beginning: asyncio.Task[None], message: Message, words: str
+) -> Ending | None:
     """Plain words: the answer that ends a task, or what the user hears."""
     conversational = log.plan.setting.conversational
     log.talk.append(Message(role="assistant", content=words))
@@ -346,39 +293,12 @@ async def _say(log: Log, message: Message, words: str) -> Ending | None:
         log.answer = told_user([one.content for one in log.talk if one.role == "assistant"], conversational)
     await log.add(TrajectoryStep(kind="message", turn=log.turn, content=words, reasoning=message.reasoning))
     ending: Ending = "user_stopped" if conversational else "answered"
-    if conversational and (not await _hear(log) or log.talk_ended):
+    if conversational and (not await hear_user(log, episode, beginning) or log.talk_ended):
         return None
     if not log.cut:
         return ending
     log.note = f"The last words were broken off ({log.cut}), so the task is not solved by them."
     return "cut"
-
-
-async def _hear(log: Log) -> bool:
-    """What the user says next; True when it ends the talk."""
-    user, started = log.plan.user, time.perf_counter()
-    assert user is not None
-    try:
-        with _losses(), log.deadline.generation(user):
-            reply = await user.say(tuple(log.talk))
-    except _Lost as lost:
-        if isinstance(lost.__cause__, UnusableUser):
-            log.user_usage += lost.__cause__.usage
-        elif isinstance(lost.__cause__, LLMError):
-            log.user_usage += Usage(requests=lost.__cause__.requests, lost=lost.__cause__.requests)
-        raise
-    finally:
-        log.user_s += time.perf_counter() - started
-    log.user_usage += reply.usage
-    shown = "\n".join(part for part in (reply.content, STOP if reply.stopped else "") if part)
-    asked = end_talk(log) if reply.stopped and log.plan.task.answer_form else ""
-    step = TrajectoryStep(kind="user", turn=log.turn, content=shown, reasoning=reply.reasoning, observation=asked)
-    await log.add(step)
-    if not reply.stopped:
-        heard = Message(role="user", content=reply.content)
-        log.talk.append(heard)
-        log.messages.append(heard)
-    return reply.stopped
 
 
 async def _nudge(log: Log, message: Message) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from synthesis.contracts import Injection, Message, TrajectoryStep
+from synthesis.contracts import Actor, Injection, Message, TrajectoryStep
 from synthesis.errors import ReplayMismatch
 from synthesis.rollout.user import User, UserTurn
 
@@ -26,11 +26,13 @@ class StoredStep:
     result: Any = UNKNOWN
     patch: Sequence[dict[str, Any]] | None = None
     injected: Injection | None = None
+    by: Actor = "agent"
 
     def difference(self, made: TrajectoryStep) -> str:
         """What is otherwise in the step as it was made again; empty where it is the same."""
-        if (made.kind, made.tool) != (self.kind, self.tool):
-            return f"it is {_named(made.kind, made.tool)} now, and was {_named(self.kind, self.tool)}"
+        if (made.kind, made.tool, made.by) != (self.kind, self.tool, self.by):
+            now, then = _named(made.kind, made.tool, made.by), _named(self.kind, self.tool, self.by)
+            return f"it is {now} now, and was {then}"
         if made.result is None or self.ok is None:
             return ""
         error = made.result.error.kind if made.result.error else ""
@@ -77,7 +79,8 @@ class ForkStart:
 
 
 class RecordedUser:
-    """A user who says again what the parent's said; after that `then` goes on, or the talk ends."""
+    """A user who says again what the parent's said, and makes its calls again; after that `then` goes on, or the talk
+    ends."""
 
     def __init__(self, lines: Sequence[UserTurn], then: User | None = None) -> None:
         self.lines = tuple(lines)
@@ -98,5 +101,5 @@ class RecordedUser:
         return await self.then.say(talk) if self.then is not None else UserTurn(stopped=True)
 
 
-def _named(kind: str, tool: str) -> str:
-    return f"a call of {tool}" if kind == "call" else f"a {kind} step"
+def _named(kind: str, tool: str, by: Actor) -> str:
+    return f"a call of {tool}{' by the user' if by == 'user' else ''}" if kind == "call" else f"a {kind} step"

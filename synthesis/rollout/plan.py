@@ -12,6 +12,7 @@ from pydantic import Field, model_validator
 from synthesis.contracts import (
     DEFAULT_NOW,
     DEFAULT_SEED,
+    Actor,
     AnswerField,
     ChecksVerifier,
     Disturbance,
@@ -37,6 +38,7 @@ from synthesis.rollout.user import User
 from synthesis.verifiers.rewards import hash_verifier
 from synthesis.verifiers.rubric import NO_JUDGE, Rubric
 
+LISTED_TOOLS = 50
 NO_USER_JUDGE = (
     "Whether the simulated user erred is to be judged, and no model plays the judge: name one, set a default model for "
     "the role judge, or do not ask for it."
@@ -70,6 +72,10 @@ class RolloutTask(Frozen):
     def offered_tools(self) -> tuple[Tool, ...]:
         """The tools that the agent may call: the environment's, and behind them the one that submits the answer."""
         return (*self.program.tools, _answer_tool(self.answer_form)) if self.answer_form else self.program.tools
+
+    def pick_tools(self, names: Sequence[str]) -> tuple[Tool, ...]:
+        """The environment's tools with these names: what a simulated user is offered who has tools of its own."""
+        return tuple(tool for tool in self.program.tools if tool.name in names)
 
     @property
     def rubric(self) -> Rubric | None:
@@ -119,7 +125,11 @@ class AttemptSetting(Frozen):
     judges_user: bool = False
     """Whether the plan's judge is asked, once a conversation is over, if the simulated user erred (AF A.1)."""
     disturbance: Disturbance = Disturbance()
-    """How calls are disturbed (ES, limitation 3). Which of them are, the plan's `disturbance_seed` decides."""
+    """How the agent's calls are disturbed (ES, limitation 3). Which of them are, the plan's `disturbance_seed`
+    decides."""
+    user_tools: tuple[str, ...] = ()
+    """Tools of the environment that the simulated user alone may call: users with tools as in tau2-bench (AF 4.3; the
+    mechanism is ours)."""
 
     @property
     def turn_limit(self) -> int:
@@ -147,20 +157,58 @@ class Plan:
     def __post_init__(self) -> None:
         if self.setting.conversational and self.user is None:
             raise InputError("A conversation needs a simulated user; name the model that plays it.")
+        require_user_tools(
+            self.setting.user_tools, [tool.name for tool in self.task.program.tools], self.setting.conversational
+        )
         require_answer_tool(self.task.answer_form, (tool.name for tool in self.task.program.tools))
         if self.task.asks_judge and self.judge is None:
             raise InputError(NO_JUDGE)
         if self.setting.conversational and self.setting.judges_user and self.judge is None:
             raise InputError(NO_USER_JUDGE)
 
+    @property
+    def agent_tools(self) -> tuple[Tool, ...]:
+        """The environment's tools that the agent may call: all but the user's."""
+        return self._without_user_tools(self.task.program.tools)
+
+    @property
+    def offered_tools(self) -> tuple[Tool, ...]:
+        """The tools that the agent is offered: its own of the environment, and the one that submits its answer."""
+        return self._without_user_tools(self.task.offered_tools)
+
+    def _without_user_tools(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
+        mine = self.setting.user_tools
+        return tuple(tool for tool in tools if tool.name not in mine) if mine else tools
+
+    def is_kept_from(self, who: Actor, tool: str) -> bool:
+        """Return whether somebody may not call a tool: the agent none of the user's, the user none but those."""
+        return (tool in self.setting.user_tools) == (who == "agent")
+
     def injection_at(self, place: int, tool: str) -> Injection | None:
         """Return what is done to a call in the step at this place; None for nothing, and for a tool that the
-        environment does not have."""
+        environment does not have or keeps for the user."""
         if self.fork is not None and place < len(self.fork.steps):
             return self.fork.steps[place].injected
-        if not self.setting.disturbance.is_on or all(known.name != tool for known in self.task.program.tools):
+        if not self.setting.disturbance.is_on or all(known.name != tool for known in self.agent_tools):
             return None
         return draw_injection(self.setting.disturbance, self.disturbance_seed, place)
+
+
+def require_user_tools(names: Sequence[str], tools: Sequence[str], conversational: bool = True) -> None:
+    """Raises InputError: the tools that are to be the user's alone are none of the environment's, or all of them, or
+    nobody plays a user."""
+    unknown = [name for name in names if name not in tools]
+    if unknown:
+        listed = ", ".join(tools[:LISTED_TOOLS]) + (
+            f" and {len(tools) - LISTED_TOOLS} more" * (len(tools) > LISTED_TOOLS)
+        )
+        raise InputError(f"user_tools: the environment has no tool {unknown[0][:200]!r}. It has: {listed}.")
+    if names and not conversational:
+        raise InputError(
+            "user_tools: only a simulated user has tools of its own; ask for a conversation, or name none."
+        )
+    if names and len(set(names)) >= len(tools):
+        raise InputError("user_tools: every tool of the environment is named; leave the agent one at least.")
 
 
 def documentation(introduction: str, rules: Sequence[str]) -> str:

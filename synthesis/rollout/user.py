@@ -1,12 +1,13 @@
-"""The simulated user of a conversation: it has the intent, sees the agent's words alone, and ends the talk."""
+"""The simulated user of a conversation: it has the intent, sees the agent's words and what tools of its own give, and
+ends the talk. It sees nothing that the agent calls, as the agent sees nothing of its calls."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
-from synthesis.contracts import Frozen, Message, Usage, UserKind
+from synthesis.contracts import Frozen, Message, Tool, ToolCall, Usage, UserKind
 from synthesis.errors import EnvariumError
 from synthesis.llm import ChatModel
 from synthesis.llm.chat import last_heard
@@ -16,15 +17,23 @@ STOP = "###STOP###"
 """Ends the talk where it stands alone on a line; inside other text it is text."""
 TRIES = 3
 LONGEST = 8_000
+MOST_ROUNDS = 6
+"""So many times the user may call tools of its own before it says something."""
+MOST_CALLS = 8
+"""So many calls it may make at once."""
+TOO_MANY_ROUNDS = f"it made calls again, after {MOST_ROUNDS} times without a word; say something now"
+TOO_MANY_CALLS = f"not carried out, nor any call behind it: at most {MOST_CALLS} calls at once"
 _WORD = re.compile(r"\w")
 
 
 class UserTurn(Frozen):
-    """What the user said, without the stop line; `stopped` when there was one."""
+    """What the user said, without the stop line; `stopped` when there was one. With `calls` it says nothing yet: it is
+    asked again once they are carried out."""
 
     content: str = ""
     reasoning: str = ""
     stopped: bool = False
+    calls: tuple[ToolCall, ...] = ()
     usage: Usage = Usage()
 
 
@@ -46,22 +55,35 @@ class User(Protocol):
     def prompts(self) -> dict[str, str]: ...
 
     async def say(self, talk: Sequence[Message]) -> UserTurn:
-        """The next thing the user says. `talk` holds the user's and the agent's words so far, and is empty at the
-        start. Raises InfrastructureError, UnusableUser."""
+        """The next thing the user says, or the calls that it makes before. `talk` holds the user's and the agent's
+        words so far, with the calls that the user made (messages of its own) and what it read of them, and is empty at
+        the start. Who makes calls has to come to words within a bound. Raises InfrastructureError, UnusableUser."""
         ...
 
 
 class SimulatedUser:
-    """A user played by an LLM: `base`, or `optimised` after the rules of AutoForge's appendix A.2."""
+    """A user played by an LLM: `base`, or `optimised` after the rules of AutoForge's appendix A.2. `tools` are its own,
+    called natively whatever the agent's prompt style; it may have none."""
 
-    def __init__(self, model: ChatModel, intent: str, kind: UserKind = "optimised", **parameters: Any) -> None:
+    def __init__(
+        self,
+        model: ChatModel,
+        intent: str,
+        kind: UserKind = "optimised",
+        tools: Sequence[Tool] = (),
+        **parameters: Any,
+    ) -> None:
         self.model = model
         self.kind = kind
+        self.tools = tuple(tools)
         self.parameters = parameters
         self._role = prompt("user", kind)
+        self._tools = prompt("user", "tools")
         self._opening = prompt("user", "opening")
         self._again = prompt("user", "again")
-        self._system = self._role.render(intent=intent, stop=STOP)
+        words = self._role.render(intent=intent, stop=STOP)
+        # The intent is data and stands last, so that nothing behind it can be taken for a part of it.
+        self._system = f"{self._tools.render()}\n\n{words}" if self.tools else words
 
     @property
     def name(self) -> str:
@@ -69,30 +91,67 @@ class SimulatedUser:
 
     @property
     def prompts(self) -> dict[str, str]:
-        return hashes(self._role, self._opening, self._again)
+        return hashes(self._role, self._opening, self._again, *([self._tools] if self.tools else []))
 
     def heard(self) -> float:
         """When the model's server last sent something (`time.monotonic`)."""
         return last_heard(self.model)
 
     async def say(self, talk: Sequence[Message]) -> UserTurn:
-        """The next line. An unusable one is asked for again, at most twice, then it is an UnusableUser."""
+        """The next line, or calls. What is unusable is asked for again, at most twice, then it is an UnusableUser."""
         heard = [Message(role="system", content=self._system), Message(role="user", content=self._opening.render())]
         heard += [_swapped(message) for message in talk]
         usage, reason = Usage(), ""
         for _ in range(TRIES):
             again = [Message(role="user", content=self._again.render(reason=reason))] if reason else []
-            reply = await self.model.complete([*heard, *again], **self.parameters)
+            reply = await self.model.complete([*heard, *again], self.tools, **self.parameters)
             usage += reply.usage
             content, stopped = split_stop(reply.message.content)
-            reason = unusable(reply.message, content, stopped, first=not talk)
-            if not reason:
-                return UserTurn(content=content, reasoning=reply.message.reasoning, stopped=stopped, usage=usage)
+            reason = self._unusable(reply.message, content, stopped, talk)
+            if reason:
+                continue
+            calls = _bound_calls(reply.message.tool_calls)
+            if calls:
+                content, stopped = content[:LONGEST], False
+            thought = reply.message.reasoning
+            return UserTurn(content=content, reasoning=thought, stopped=stopped, calls=calls, usage=usage)
         raise UnusableUser(f"The simulated user's words could not be used, {TRIES} times: {reason}.", usage)
+
+    def _unusable(self, message: Message, content: str, stopped: bool, talk: Sequence[Message]) -> str:
+        if self.tools and message.tool_calls:
+            return TOO_MANY_ROUNDS if _count_rounds(talk) >= MOST_ROUNDS else ""
+        return unusable(message, content, stopped, first=not any(map(_is_said, talk)))
+
+
+def _is_said(message: Message) -> bool:
+    """Whether a message of the talk is words that somebody said to somebody: no call of the user's, and no result."""
+    return message.role != "tool" and not message.tool_calls
+
+
+def _count_rounds(talk: Sequence[Message]) -> int:
+    """How many times the user made calls since it or the agent said something."""
+    rounds = 0
+    for message in reversed(talk):
+        if _is_said(message):
+            break
+        rounds += bool(message.tool_calls)
+    return rounds
+
+
+def _bound_calls(calls: Sequence[ToolCall]) -> tuple[ToolCall, ...]:
+    """At most as many calls as may be made at once, and behind them one that stands for the rest and is refused."""
+    if len(calls) <= MOST_CALLS:
+        return tuple(calls)
+    refused = calls[MOST_CALLS].model_copy(update={"arguments": {}, "error": TOO_MANY_CALLS})
+    return (*calls[:MOST_CALLS], refused)
 
 
 def _swapped(message: Message) -> Message:
-    return Message(role="assistant" if message.role == "user" else "user", content=message.content)
+    """A message of the talk as the model that plays the user sees it: the user's words and calls are its own."""
+    if message.role == "tool":
+        return message
+    role: Literal["assistant", "user"] = "assistant" if message.role == "user" else "user"
+    return Message(role=role, content=message.content, tool_calls=message.tool_calls)
 
 
 def split_stop(text: str) -> tuple[str, bool]:

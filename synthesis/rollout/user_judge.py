@@ -1,7 +1,9 @@
 """A judge of the simulated user (AutoForge 3.4, A.1): it sees the intent and the talk alone, and quotes each mistake.
 
-Neither calls nor states nor rewards are shown to it, so that its verdict cannot follow from whether the task was
-solved. Code looks every quote up in the line that it is said to be from. A verdict that cannot be used is `unknown`.
+Of a user with tools of its own it also sees what they returned, without which nobody could tell what the user knew
+(ours: A.1 shows the talk alone). Neither the agent's calls nor states nor rewards are shown to it, so that its verdict
+cannot follow from whether the task was solved. Code looks every quote up in the line that it is said to be from. A
+verdict that cannot be used is `unknown`.
 """
 
 from __future__ import annotations
@@ -29,8 +31,11 @@ MOST_MISTAKES = 50
 FEWEST_QUOTED = 3
 """Characters of a quote, unless its line is shorter."""
 EVIDENCE_CHARS = 60_000
+TOOL_CHARS = 4_000
+"""So much is told of the arguments of a user's call, and of what it returned."""
 Talk = Sequence[tuple[str, str]]
-"""Who spoke (`user` or `assistant`) and the words, line by line."""
+"""Who spoke (`user`, `assistant`, or a `tool` to the user) and the words, line by line."""
+TOOL = "tool"
 RULES: dict[UserRule, str] = {1: "contradicts its intent", 2: "invents", 3: "leaves out"}
 """What a user does who breaks a rule of A.1, in words for lists."""
 _CLAUSE_ENDS = re.compile(r"[.,;:!?\n]+(?:\s|$)")
@@ -61,19 +66,32 @@ class UserFaultsReply(BaseModel):
 
 
 def list_talk(steps: Iterable[TrajectoryStep]) -> list[tuple[str, str]]:
-    """Return what user and assistant said to each other, in order. Words beside a call reach nobody."""
-    spoken = [step for step in steps if step.kind != "call"]
-    turns = [("user" if step.kind == "user" else "assistant", step.content.strip()) for step in spoken]
+    """Return what user and assistant said to each other, in order, and between it what the user's own calls returned to
+    it. Words beside a call reach nobody."""
+    turns: list[tuple[str, str]] = []
+    for step in steps:
+        if step.kind != "call":
+            turns.append(("user" if step.kind == "user" else "assistant", step.content.strip()))
+        elif step.by == "user":
+            turns.append((TOOL, _spell_user_call(step)))
     return [(who, words) for who, words in turns if words]
+
+
+def _spell_user_call(step: TrajectoryStep) -> str:
+    given = json.dumps(step.arguments, ensure_ascii=False)
+    read = step.observation.strip() or "(nothing)"
+    parts = (text if len(text) <= TOOL_CHARS else f"{text[:TOOL_CHARS]}… (cut)" for text in (given, read))
+    return f"{step.tool} {' returned: '.join(parts)}"
 
 
 async def judge_user(judge: ChatModel, intent: str, talk: Talk, tries: int = TRIES) -> UserVerdict:
     """Return whether the user of a conversation made a mistake.
 
-    Nobody is asked if the user said its whole intent word for word and nothing else. A reply that cannot be used is
-    asked for again, `tries` times in all; then the finding is `unknown`. Raises LLMError: the judge could not be asked.
+    Nobody is asked if the user said its whole intent word for word and nothing else, and called no tools of its own. A
+    reply that cannot be used is asked for again, `tries` times in all; then the finding is `unknown`. Raises LLMError:
+    the judge could not be asked.
     """
-    if is_recited(intent, talk):
+    if not has_tool_lines(talk) and is_recited(intent, talk):
         return UserVerdict(finding="none")
     words = spell_question(intent, talk)
     question = question_hash([("user", words)])
@@ -97,12 +115,20 @@ def spell_question(intent: str, talk: Talk) -> str:
     """Return what the judge is asked, with the form of its reply."""
     lines = [{"intent": intent}] + [{"line": n, "who": who, "words": words} for n, (who, words) in enumerate(talk, 1)]
     words = prompt("judge", "user_faults").render(talk=fenced("evidence", join_lines(lines)))
+    if has_tool_lines(talk):
+        words = f"{words}\n\n{prompt('judge', 'user_tools').render()}"
     return with_form(words, json_form(UserFaultsReply))
 
 
-def user_prompts() -> dict[str, str]:
-    """Return the prompt behind a verdict with its SHA-256."""
-    return hashes(prompt("judge", "user_faults"))
+def has_tool_lines(talk: Talk) -> bool:
+    """Return whether the user of a talk called tools of its own."""
+    return any(who == TOOL for who, _ in talk)
+
+
+def user_prompts(talk: Talk) -> dict[str, str]:
+    """Return the prompts behind a verdict on a talk with their SHA-256."""
+    names = ("user_faults", "user_tools") if has_tool_lines(talk) else ("user_faults",)
+    return hashes(*(prompt("judge", name) for name in names))
 
 
 def read_mistakes(text: str, intent: str, talk: Talk) -> tuple[UserMistake, ...]:
@@ -122,7 +148,8 @@ def _require_evidence(found: FoundMistake, intent: str, talk: Talk) -> None:
     who, spoken = talk[found.line - 1] if 0 < found.line <= len(talk) else ("nobody", "")
     if who != "user":
         raise InputError(f"line {found.line} is none of the user's")
-    quote, part, known = _plain(found.quote), _plain(found.intent), _plain(intent)
+    told = [words for who, words in talk[: found.line - 1] if who == TOOL]
+    quote, part, known = _plain(found.quote), _plain(found.intent), _plain("\n".join([intent, *told]))
     if len(quote) < min(FEWEST_QUOTED, len(_plain(spoken))) or quote not in _plain(spoken):
         raise InputError(f"`quote` does not stand in line {found.line}, letter by letter: {found.quote[:200]!r}")
     if found.rule == 2:

@@ -10,7 +10,12 @@ from synthesis.contracts import INJECTED, CallError, CallResult, Limits, Patch, 
 from synthesis.json_weight import UNWEIGHED, is_shallow, weight
 from synthesis.runtime.child.codec import clean_text
 
-_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {"malformed", "ended", *INJECTED}
+_KINDS = frozenset(get_args(CallError.model_fields["kind"].annotation)) - {
+    "malformed",
+    "not_offered",
+    "ended",
+    *INJECTED,
+}
 """Errors that a child may report; the others are the host's to say."""
 _TEXT_CAP = 4_000
 

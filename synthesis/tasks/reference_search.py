@@ -136,7 +136,7 @@ def _executed(attempt: Attempt) -> list[tuple[ReferenceCall, CallResult]]:
     return [
         (ReferenceCall(tool=step.tool, arguments=step.arguments), step.result)
         for step in attempt.steps
-        if step.kind == "call" and step.result and not is_unexecuted(step.result)
+        if step.kind == "call" and step.by == "agent" and step.result and not is_unexecuted(step.result)
     ]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from synthesis.contracts import Attempt, TrajectoryStep
+from synthesis.contracts import Attempt, Tool, TrajectoryStep
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError
 from synthesis.formats.records import EnvironmentRecord
@@ -56,11 +56,18 @@ async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: 
     """The teacher's attempt in a world that is constructed. Raises as `teach`."""
     given = rollout_task(kit, world, task)
     teacher = teacher_policy(kit, "rollout", ordinal)
-    user = None
+    user, tools = None, tuple[Tool, ...]()
     if conversational:
         asked = kit.asker.chat(kit.site("user", "user", ordinal))
-        user = SimulatedUser(asked, task.instruction, kit.settings.teacher_user)
-    setting = AttemptSetting(conversational=conversational, disturbance=kit.settings.disturbance)
+        tools = given.pick_tools(kit.settings.teacher_user_tools)
+        # A batch has many environments; one whose every tool is named leaves them to the agent.
+        tools = tools if len(tools) < len(given.program.tools) else ()
+        user = SimulatedUser(asked, task.instruction, kit.settings.teacher_user, tools)
+    setting = AttemptSetting(
+        conversational=conversational,
+        disturbance=kit.settings.disturbance,
+        user_tools=tuple(tool.name for tool in tools),
+    )
     plan = Plan(given, teacher, setting, user, ordinal, disturbance_seed=attempt_seed(kit.seed, kit.path, ordinal))
 
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:

@@ -29,7 +29,7 @@ from synthesis.verifiers.frame import place_of
 RELEASED: dict[bool, tuple[int, int]] = {False: (3, 29), True: (5, 39)}
 """EnvScaler's released ranges, by whether it is a conversation; both ends are allowed."""
 UNFINISHED = ("infra_error", "cancelled", "")
-NO_CALL = ("malformed", "unknown_tool")
+NO_CALL = ("malformed", "unknown_tool", "not_offered")
 IMPOSSIBLE, USER_FAULT = "impossible_task", "user_fault"
 """The reasons that only a judge gives."""
 POSSIBLE, USER = 0, 1
@@ -134,7 +134,8 @@ def dropped_by(run: AttemptFacts, filters: Iterable[TrajectoryFilter]) -> tuple[
 
 
 def run_of(attempt: Attempt, labels: Sequence[str] = ()) -> AttemptFacts:
-    """The facts of an attempt; `labels` are those of its task's checks."""
+    """The facts of an attempt's agent; `labels` are those of its task's checks."""
+    mine = [step for step in attempt.steps if step.by == "agent"]
     return AttemptFacts(
         outcome=attempt.outcome,
         user_error=attempt.user_error,
@@ -142,8 +143,8 @@ def run_of(attempt: Attempt, labels: Sequence[str] = ()) -> AttemptFacts:
         unusable=attempt.ending == "unusable",
         conversational=attempt.conversational,
         reward=attempt.reward.reward if attempt.reward else None,
-        actions=sum(step.kind != "user" for step in attempt.steps),
-        refused=tuple(step.result.error.kind for step in attempt.steps if step.result and step.result.error),
+        actions=sum(step.kind != "user" for step in mine),
+        refused=tuple(step.result.error.kind for step in mine if step.result and step.result.error),
         silent=sum(
             step.kind == "message" and bool(step.observation or not step.content.strip()) for step in attempt.steps
         ),
@@ -293,5 +294,8 @@ def _recording(task: TaskDraft, attempt: Attempt) -> str:
         if step.kind == "call":
             given = json.dumps(step.arguments, ensure_ascii=False)[:LINE_CHARS]
             beside = {"beside_the_call": step.content[:LINE_CHARS]} if step.content.strip() else {}
-            lines.append({"call": step.tool, "arguments": given, **beside, "returned": step.observation[:LINE_CHARS]})
+            who = {"who": "user"} if step.by == "user" else {}
+            lines.append(
+                {**who, "call": step.tool, "arguments": given, **beside, "returned": step.observation[:LINE_CHARS]}
+            )
     return join_lines(lines)

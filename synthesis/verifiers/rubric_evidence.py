@@ -9,7 +9,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from synthesis.contracts import CallResult, Frozen, State
+from synthesis.contracts import Actor, CallResult, Frozen, State
 from synthesis.errors import FormatError
 from synthesis.json_reader import read_json
 from synthesis.runtime import make_patch
@@ -42,10 +42,11 @@ def gather_evidence(calls: Sequence[str], start: State, final: State, answer: st
     )
 
 
-def spell_call(tool: str, arguments: dict[str, Any], result: CallResult) -> str:
-    """Return a call that was made and what came of it on one bounded line."""
+def spell_call(tool: str, arguments: dict[str, Any], result: CallResult, by: Actor = "agent") -> str:
+    """Return a call that was made and what came of it on one bounded line; one of the simulated user's says so."""
     came = {"result": result.result} if result.ok else {"error": result.error.message if result.error else ""}
-    return _bound(_show({"call": tool, "arguments": arguments, **came}), CALL_CHARS)
+    whose = {"made_by": "the user, not the agent"} if by == "user" else {}
+    return _bound(_show({**whose, "call": tool, "arguments": arguments, **came}), CALL_CHARS)
 
 
 def is_quoted(quote: str, evidence: Evidence) -> bool:

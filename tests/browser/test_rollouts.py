@@ -255,3 +255,20 @@ def _relive(trajectory: int) -> None:
 
     Trajectory.objects.filter(pk=trajectory).update(live=True, outcome="", matrix=None, final_hash="")
     Job.objects.update(state=JobState.RUNNING)
+
+
+def test_calls_of_a_user_with_tools_are_told_from_the_agents(live_site: str, chromium: Browser) -> None:
+    from tests.rollouts_web.support import make_task, person
+    from tests.rollouts_web.test_user_tools import conversing, only, talking
+
+    with llm_server(conversing) as server:
+        row = apart(lambda: only(talking(make_task(), server, person("annotator"))))
+    page = signed_in(chromium, live_site)
+    page.goto(f"{live_site}/trajectories/{row.pk}/?step=5")
+    page.wait_for_selector(".which >> text=by the user")
+    assert not faults(page, "a call of the user")
+    page.select_option("#only", "user calls")
+    page.wait_for_function("() => document.querySelectorAll('#steps li:not([hidden])').length === 2")
+    page.keyboard.press("k")
+    page.wait_for_url("**step=4*")
+    assert "Said beside the call, which nobody heard" in page.locator("#panels").inner_text()

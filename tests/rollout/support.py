@@ -153,7 +153,8 @@ def chat_attempts(
 
 
 def _user(model: OpenAIChat, kind: Any, setting: AttemptSetting) -> SimulatedUser | None:
-    return SimulatedUser(model, INSTRUCTION, kind) if setting.conversational else None
+    tools = task().pick_tools(setting.user_tools)
+    return SimulatedUser(model, INSTRUCTION, kind, tools) if setting.conversational else None
 
 
 def texts(request: Request) -> list[str]:

@@ -69,6 +69,22 @@ def test_the_calls_of_teachers_are_disturbed_as_the_batch_says(sandbox: Sandbox)
         StageSettings(teacher_failures=0.6, teacher_error_results=0.6)
 
 
+def test_the_user_who_speaks_with_teachers_may_have_tools_of_its_own(sandbox: Sandbox) -> None:
+    """Names are for all environments of a batch: what one does not have is left out, and none is left without tools."""
+    teacher = Scripted([call("find_box", owner="Ada"), say("Open B-1, please."), say("Thank you.")])
+    user = Scripted([say("I am Ada. My box is stuck."), call("open_box", box_id="B-1"), say("It is open."), say(STOP)])
+    settings = StageSettings(teacher_user_tools=("open_box", "of_another_environment"))
+    made = taught(kit(sandbox, settings, teacher=teacher, user=user), conversational=True)
+    assert (made.outcome, made.user_tools) == ("solved", ("open_box",))
+    assert [tool.name for tool in teacher.asked[0][1]] == ["find_box"]
+    assert [tool.name for tool in user.asked[0][1]] == ["open_box"]
+    assert [step.by for step in made.steps if step.kind == "call"] == ["agent", "user"]
+    assert not any("open_box" in str(message) for message in made.messages)
+    user = Scripted([say("I am Ada. Open my box, please."), say(STOP)])
+    settings = StageSettings(teacher_user_tools=("open_box", "find_box"))
+    assert taught(kit(sandbox, settings, teacher=Scripted(list(SOLVES)), user=user), True).user_tools == ()
+
+
 def test_teachers_try_unsolved_tasks_if_that_is_asked_for() -> None:
     settings = StageSettings(teacher_runs=2, withheld_runs=1)
     assert PIPELINE.barren_parts("task", settings) == []

@@ -99,6 +99,12 @@ class Attempts(Frozen):
         description="How the simulated user is told to act: `base` has the intent and a stop word, `optimised` the "
         "rules of AF A.2. Which model plays it is the job's user_model.",
     )
+    user_tools: tuple[str, ...] = Field(
+        default=(),
+        max_length=100,
+        description="Tools that the simulated user alone may call, in the environments that have them (users with "
+        "tools, AF 4.3; the mechanism is ours). Tasks without a conversation leave them to the agent.",
+    )
     judges_user: bool = Field(
         default=False,
         description="Ask the judge of every conversation whether its simulated user erred (AF A.1). `masking.meu` asks "

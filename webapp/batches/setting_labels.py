@@ -66,6 +66,9 @@ COUNTS = (
     SettingLabel("sent_reasoning", "Earlier reasoning", "what teachers see of their own in earlier turns", "ours"),
     SettingLabel("teacher_user", "User of teachers", "in conversations", "ours"),
     SettingLabel(
+        "teacher_user_tools", "Tools of the user", "that it alone may call, in environments that have them", "ours"
+    ),
+    SettingLabel(
         "withheld_runs", "Withheld variants", "runs at each solved task without a tool it needs; 0: none", "ours"
     ),
 )
@@ -204,7 +207,7 @@ def _said(value: Any, models: dict[str, str]) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, list):
-        return " to ".join(map(str, value))
+        return (", " if all(isinstance(part, str) for part in value) else " to ").join(map(str, value)) or "none"
     if isinstance(value, float):
         return f"{value:g}"
     ours = {SCRIPTED: "the scripted provider", LOCAL: LOCAL_LABEL, "": "the default"}

@@ -39,6 +39,8 @@ class RowFact:
     """Whether the checks of the task call helpers that this version does not have any more."""
     verifier: str = ""
     """The kind of the task's verifier; empty for a trajectory."""
+    tools: tuple[str, ...] = ()
+    """Names of the tools of the task's environment, one object for all rows that have the same."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +144,7 @@ def _lines(file: File[bytes]) -> Iterator[bytes]:
 
 
 def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
+    known: dict[tuple[str, ...], tuple[str, ...]] = {}
     for line in lines:
         row = _loaded(line)
         task = _task(row)
@@ -150,6 +153,8 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
             yield RowFact(environment, setting, *_spoken(row))
             continue
         verifier = nest_former_fields(task).get("verifier") or {}
+        listed = (task.get("program") or {}).get("tools") or ()
+        tools = tuple(str(tool.get("name")) for tool in listed)
         sources = [str(check.get("source")) for check in verifier.get("checks") or ()]
         yield RowFact(
             environment,
@@ -159,6 +164,7 @@ def _facts(lines: Iterator[bytes]) -> Iterator[RowFact]:
             asks_judge=_has_fact(verifier.get("criteria") or ()),
             is_superseded=bool(find_gone_helpers(sources)),
             verifier=str(verifier.get("kind", "checks")),
+            tools=known.setdefault(tools, tools),
         )
 
 

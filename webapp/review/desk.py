@@ -367,9 +367,8 @@ def trajectory_context(pk: int) -> dict[str, Any]:
     labels = list(row.revision.checks.order_by("position").values_list("label", "mark")) if row.revision else []
     verdicts = score.verdicts if score is not None else []
     checks = [(number, *pair, verdict) for number, (pair, verdict) in enumerate(zip(labels, verdicts, strict=False), 1)]
-    steps = row.steps.only("index", "kind", "tool", "arguments", "content", "ok", "result", "change_count").order_by(
-        "-index"
-    )[:STEPS_SHOWN]
+    columns = ("index", "kind", "by", "tool", "arguments", "content", "ok", "result", "change_count")
+    steps = row.steps.only(*columns).order_by("-index")[:STEPS_SHOWN]
     for step in steps:
         step.refused = step.ok is not None and is_refusal(step.ok, step.result)  # type: ignore[attr-defined]
     return {

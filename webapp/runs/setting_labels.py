@@ -45,6 +45,7 @@ LABELS: dict[str, str] = {
     "sent_reasoning": "Earlier reasoning",
     "think": "Thinking on or off",
     "attempts.user": "Simulated user",
+    "attempts.user_tools": "Tools of the user",
     "attempts.judges_user": "Judge simulated users",
     "attempts.disturbance.latency": "Calls with latency",
     "attempts.disturbance.latency_s": "Its seconds",

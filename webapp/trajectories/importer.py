@@ -193,7 +193,11 @@ def keep_solved_run(sandbox: Sandbox, task: Task, record: RunRecord) -> None:
     if revision is None or reference_of(revision) is not None:
         return
     record = read_submitted_run(record, read_answer_form(revision))
-    steps = [step for step in record.steps if step.kind == "call" and not step.problem and step.executed]
+    steps = [
+        step
+        for step in record.steps
+        if step.kind == "call" and step.by == "agent" and not step.problem and step.executed
+    ]
     calls = tuple(ReferenceCall(tool=step.tool, arguments=step.arguments) for step in steps)
     ours = record.model_copy(update={"seed": SEED, "now": NOW, "validation": VALIDATION, "recorded_reward": None})
     done = replay(sandbox, setting_of(revision), ours)

@@ -96,8 +96,9 @@ def is_fresh(trajectory: Trajectory) -> bool:
 
 def small_matrix(sandbox: Sandbox, row: Trajectory) -> None:
     """Make the matrix if it is small and not there. Without it the run is whole: its page offers to make it."""
-    cells = (row.total or 0) * (row.call_count + 1)
-    size = row.attempted.scenario.initial.size * row.call_count
+    calls = row.call_count + row.user_call_count
+    cells = (row.total or 0) * (calls + 1)
+    size = row.attempted.scenario.initial.size * calls
     large = cells > CELLS_AT_ONCE or size > BYTES_AT_ONCE
     if row.replay == ReplayState.FAILED or not cells or large or is_fresh(row):
         return

@@ -87,6 +87,8 @@ class Trajectory(models.Model):
     error_count = models.PositiveIntegerField(default=0)
     injected_count = models.PositiveIntegerField(default=0, db_default=0)
     """Calls that the attempt's disturbance struck. Their errors are injected, so `error_count` leaves them out."""
+    user_call_count = models.PositiveIntegerField(default=0, db_default=0)
+    """Calls that its simulated user made of tools of its own. `call_count` and `error_count` are the agent's alone."""
     tokens = models.PositiveBigIntegerField(null=True, blank=True)
     """Tokens of the agent's requests, read and written; null if it asked no model or the endpoint counted nothing."""
     duration_us = models.BigIntegerField(default=0)
@@ -181,6 +183,11 @@ class StepKind(models.TextChoices):
     SYSTEM = "system", "what neither agent nor user said"
 
 
+class CallBy(models.TextChoices):
+    AGENT = "agent"
+    USER = "user"
+
+
 class Step(models.Model):
     """One step: a user turn, an assistant's message, a tool call with its result and state patch, or the answer that
     was submitted.
@@ -209,6 +216,8 @@ class Step(models.Model):
     duration_us = models.PositiveBigIntegerField(default=0)
     injected = OrderedJSONField(null=True, blank=True)
     """What the attempt's disturbance did to the call, a `synthesis.contracts.Injection`; null if it left it alone."""
+    by = models.CharField(max_length=5, choices=CallBy.choices, default=CallBy.AGENT, db_default=CallBy.AGENT)
+    """Whose call it is: the agent's, or the simulated user's, who has tools of its own."""
     snapshot = models.ForeignKey(StateBody, null=True, blank=True, on_delete=models.PROTECT, related_name="+")
     details = OrderedJSONField(null=True, blank=True)
     """What a record without an environment says of the step besides: time, model, metrics, what was left out."""

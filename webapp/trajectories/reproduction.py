@@ -9,6 +9,7 @@ from asgiref.sync import async_to_sync
 from synthesis.assessment.bounded_checks import bounded_checks
 from synthesis.contracts import (
     SOLVED_AT,
+    UNREACHED,
     AnswerField,
     CallError,
     CallResult,
@@ -128,9 +129,10 @@ def _execute(
     if isinstance(setting.verifier, RubricVerifier):
         rubric = Rubric.from_verifier(setting.verifier, setting.answer_form)
         calls = [
-            spell_call(played.step.tool, played.arguments, played.result)
+            spell_call(played.step.tool, played.arguments, played.result, played.step.by)
             for played in done.played
             if played.result is not None and not played.step.problem and not _is_refused(played.step)
+            if played.step.refused is None or played.step.refused.kind not in UNREACHED
         ]
         is_data = bool(setting.answer_form)
         evidence = gather_evidence(calls, start, final, record.answer, is_data=is_data)

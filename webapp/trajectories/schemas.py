@@ -132,6 +132,10 @@ class TrajectoryLine(Schema):
     injected_count: Annotated[
         int, Field(description="Calls that its disturbance struck; `error_count` leaves them out.")
     ]
+    user_call_count: Annotated[
+        int,
+        Field(description="Calls that its simulated user made of tools of its own; the other counts are the agent's."),
+    ]
     reason: Annotated[str, Field(description="Why it failed, in one sentence; empty where it did not.")]
     created_at: datetime
 
@@ -185,6 +189,13 @@ class StepOut(Schema):
     index: int
     turn: int
     kind: str
+    by: Annotated[
+        str,
+        Field(
+            description="Whose call it is: the agent's (`agent`), or that of a simulated user with tools of its own "
+            "(`user`), of which the agent saw nothing."
+        ),
+    ]
     content: str
     reasoning: str
     tool: str

@@ -188,7 +188,7 @@ def _write(record: RunRecord, revision: TaskRevision, done: Replay, source: str,
 
 def _fill(row: Trajectory, record: RunRecord, done: Replay) -> None:
     whole = _whole(record, done)
-    StepCounts.of((played.step.kind, played.result, played.step.injected) for played in whole).put(row)
+    StepCounts.of((played.step, played.result) for played in whole).put(row)
     row.policy = clean(record.policy)[:200]
     row.conversational = record.conversational
     row.validation = record.validation

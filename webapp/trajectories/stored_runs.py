@@ -38,11 +38,10 @@ def stored_runs(pks: Sequence[int], revision: TaskRevision) -> Iterator[StoredRu
 def stored_run(row: Trajectory, revision: TaskRevision) -> StoredRun:
     """One attempt with its calls, in two queries."""
     calls = row.steps.filter(kind__in=(StepKind.QUERY, StepKind.CHANGE)).exclude(error_kind__in=UNREACHED)
+    columns = ("turn", "tool", "arguments", "injected", "by")
     steps = tuple(
-        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {}, injected=read_injection(injected))
-        for turn, tool, arguments, injected in calls.order_by("index").values_list(
-            "turn", "tool", "arguments", "injected"
-        )
+        RunStep(kind="call", turn=turn, tool=tool, arguments=arguments or {}, injected=read_injection(injected), by=by)
+        for turn, tool, arguments, injected, by in calls.order_by("index").values_list(*columns)
     )
     score = Score.objects.filter(trajectory=row).exclude(source="recorded").order_by("-id").first()
     record = RunRecord(

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from django.db.models import Count, F, Q
 
-from synthesis.contracts import UNCOUNTED, CallResult, Injection, is_injected
+from synthesis.contracts import UNCOUNTED, CallResult, TrajectoryStep, is_injected
+from synthesis.formats.records import RunStep
 from webapp.environments.totals import count, lock_environment
 from webapp.scenarios.models import Task
 from webapp.trajectories.models import Trajectory
@@ -29,36 +30,41 @@ def is_scored(outcome: str, reward: float | None) -> bool:
 @dataclass
 class StepCounts:
     """What a trajectory's row says of its steps. A submitted answer is a step, and no call; an error that a disturbance
-    injected is none of the attempt's."""
+    injected is none of the attempt's. Calls of the simulated user are counted apart, their errors are none of the
+    agent's, and the time in tools is everybody's."""
 
     steps: int = 0
     calls: int = 0
     errors: int = 0
     injected: int = 0
+    user_calls: int = 0
     duration_us: int = 0
 
     @classmethod
-    def of(cls, steps: Iterable[tuple[str, CallResult | None, Injection | None]]) -> StepCounts:
-        """Of each step its kind, its result where it was executed, and what was injected."""
+    def of(cls, steps: Iterable[tuple[RunStep | TrajectoryStep, CallResult | None]]) -> StepCounts:
+        """Of each step with its result where it was executed."""
         counts = cls()
-        for kind, result, injected in steps:
-            counts.add(kind, result, injected)
+        for step, result in steps:
+            counts.add(step, result)
         return counts
 
-    def add(self, kind: str, result: CallResult | None, injected: Injection | None = None) -> None:
+    def add(self, step: RunStep | TrajectoryStep, result: CallResult | None) -> None:
+        is_call = step.kind == "call" and (result is None or result.executed)
         self.steps += 1
-        self.injected += injected is not None
-        self.calls += kind == "call" and (result is None or result.executed)
-        if result is not None:
-            self.errors += not result.ok and not is_injected(result)
-            self.duration_us += result.duration_us
+        self.injected += step.injected is not None
+        self.duration_us += result.duration_us if result is not None else 0
+        if step.by == "user":
+            self.user_calls += is_call
+            return
+        self.calls += is_call
+        self.errors += result is not None and not result.ok and not is_injected(result)
 
     def put(self, row: Trajectory) -> list[str]:
         """Say it in a row, not saved yet; returns the fields."""
         row.step_count, row.call_count = self.steps, self.calls
         row.error_count, row.duration_us = self.errors, self.duration_us
-        row.injected_count = self.injected
-        return ["step_count", "call_count", "error_count", "injected_count", "duration_us"]
+        row.injected_count, row.user_call_count = self.injected, self.user_calls
+        return ["step_count", "call_count", "error_count", "injected_count", "user_call_count", "duration_us"]
 
 
 @contextmanager

@@ -78,6 +78,7 @@ COLUMNS = (
     "step_count",
     "error_count",
     "injected_count",
+    "user_call_count",
     "parent_id",
     "forked_at",
     "created_at",

@@ -34,6 +34,7 @@ def sentences(intent: str) -> list[str]:
 
 
 def _role(text: str) -> tuple[str, str]:
+    text = text.removeprefix(f"{prompt('user', 'tools').render()}\n\n")  # it has tools, and needs none
     for kind in ("optimised", "base"):
         shown = unrendered(prompt("user", kind), text)
         if shown is not None:

@@ -42,10 +42,13 @@ def test_a_clone_shows_what_differs_before_and_after_it_is_launched(researcher: 
     assert "No setting differs" in page
     fields = filled(researcher, url)
     assert fields["name"] == ["First (again)"]
-    changed = fields | {"seed": "9", "tasks": "3", "action_range": "released"}
+    changed = fields | {"seed": "9", "tasks": "3", "action_range": "released", "teacher_user_tools": "look, , press"}
     part = markup(researcher.post(f"{url}differences/", changed))
     cells = [re.sub("<[^>]*>|\u2212", "", one).strip() for one in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", part)]
-    assert cells[3:] == ["Tasks", "2", "+ 3", "Actions", "none", "+ released", "Seed", "0", "+ 9"]
+    assert cells[3:] == [
+        "Tasks", "2", "+ 3", "Tools of the user", "none", "+ look, press", "Actions", "none", "+ released",
+        "Seed", "0", "+ 9",
+    ]  # fmt: skip
     assert "needs a change first" in markup(researcher.post(f"{url}differences/", changed | {"tasks": "0"}))
     dry = markup(researcher.post(f"{url}estimate/", changed, headers={"HX-Request": "true"}))
     assert "<b>12</b> tasks" in dry
@@ -54,6 +57,8 @@ def test_a_clone_shows_what_differs_before_and_after_it_is_launched(researcher: 
     researcher.post(url, changed | {"act": "start"})
     clone = Batch.objects.exclude(pk=origin.pk).get()
     assert (clone.cloned_from_id, clone.settings["seed"], clone.items.count()) == (origin.pk, 9, 2)
+    assert clone.settings["stages"]["teacher_user_tools"] == ["look", "press"]
+    assert filled(researcher, f"/batches/{clone.pk}/clone/")["teacher_user_tools"] == ["look, press"]
     assert answer.status_code == 200
     row = markup(researcher.get("/batches/"))
     assert f'href="/batches/{origin.pk}/" title="First"><span aria-hidden="true">↑</span>clone of {origin.pk}' in row

@@ -148,6 +148,8 @@ class SettingsForm(forms.Form):
             if cleaned.get(setting.name) not in (None, "")
         }
         stages["action_range"] = self._range()
+        names = str(cleaned.get("teacher_user_tools") or "").split(",")
+        stages["teacher_user_tools"] = [name.strip() for name in names if name.strip()]
         changes = {name: cleaned[name] for name in ("seed", "lanes", "at_once") if cleaned.get(name) is not None}
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
@@ -346,6 +348,7 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     """A form's values for these settings, with a model for every role."""
     stages = settings.stages.model_dump(mode="json")
     wanted = stages.pop("action_range")
+    stages["teacher_user_tools"] = ", ".join(stages["teacher_user_tools"])
     own = isinstance(wanted, list)
     played = with_defaults(settings)
     return (
@@ -365,6 +368,8 @@ def _field(setting: SettingLabel) -> forms.Field:
         return forms.ChoiceField(choices=CHOICES[setting.name], **told)
     if isinstance(setting.default, bool):
         return forms.BooleanField(**told)
+    if isinstance(setting.default, tuple):
+        return forms.CharField(max_length=20_000, widget=PlainInput(attrs={"placeholder": "name, name, …"}), **told)
     if isinstance(setting.default, float):
         return forms.FloatField(**told)
     return forms.IntegerField(**told)

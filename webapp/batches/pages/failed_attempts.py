@@ -11,7 +11,7 @@ from webapp.batches.models import AttemptRole, BatchAttempt, BatchItem, BatchPro
 from webapp.scenarios.models import TaskReference
 from webapp.scenarios.references import references_of
 from webapp.trajectories.failure_reason import FailureReason, failure_reasons, newest_scores
-from webapp.trajectories.models import Score, Step, Trajectory
+from webapp.trajectories.models import CallBy, Score, Step, Trajectory
 
 REASON_COLUMNS = ("outcome", "live", "reward", "solver", "answer", "revision_id")
 
@@ -71,7 +71,7 @@ def _find_reference_run(item: BatchItem, runs: Sequence[int], scores: dict[int, 
         return set()
     answers = dict(Trajectory.objects.filter(pk__in=runs).values_list("pk", "answer"))
     calls: dict[int, list[tuple[str, Any]]] = {run: [] for run in runs}
-    steps = Step.objects.filter(trajectory__in=runs).exclude(tool="").order_by("trajectory", "index")
+    steps = Step.objects.filter(trajectory__in=runs, by=CallBy.AGENT).exclude(tool="").order_by("trajectory", "index")
     for run, tool, arguments in steps.values_list("trajectory", "tool", "arguments"):
         calls[run].append((tool, arguments))
     like = [run for run in runs if answers.get(run) == reference.answer and _holds(calls[run], reference)]

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 from synthesis.formats.atif import StateChange
 from webapp.query_params import LARGEST_ID, whole_number
-from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 
 
 @dataclass
 class KnownAttempt:
-    """A trajectory that is still stored: who made it, and what each of its calls changed."""
+    """A trajectory that is still stored: who made it, and what each of its agent's calls changed."""
 
     policy: str
     changes: list[StateChange] = field(default_factory=list)
@@ -25,7 +25,7 @@ def attempts_of(ids: Iterable[str]) -> dict[str, KnownAttempt]:
     policies = Trajectory.objects.filter(pk__in=numbers, live=False).values_list("pk", "policy")
     known = {pk: KnownAttempt(policy) for pk, policy in policies}
     kinds = (StepKind.QUERY, StepKind.CHANGE, StepKind.ANSWER)
-    calls = Step.objects.filter(trajectory__in=known, kind__in=kinds)
+    calls = Step.objects.filter(trajectory__in=known, kind__in=kinds, by=CallBy.AGENT)
     columns = ("trajectory_id", "tool", "patch", "change_count")
     for pk, tool, patch, count in calls.order_by("trajectory", "index").values_list(*columns):
         kept = None if count and not patch else tuple(patch or ())

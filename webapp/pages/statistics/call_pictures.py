@@ -19,7 +19,7 @@ from webapp.runs.evaluations.statistics import wilson
 from webapp.scenarios.models import Check, TaskRevision
 from webapp.scenarios.verifiers import name_criteria
 from webapp.trajectories.failure_reason import newest_scores
-from webapp.trajectories.models import Step
+from webapp.trajectories.models import CallBy, Step
 from webapp.trajectories.totals import SCORED
 
 NEWEST = 1_000
@@ -82,10 +82,10 @@ class ToolUses:
 
 
 def count_tool_use(scope: AttemptScope) -> ToolUses | None:
-    """Return the use of tools in the newest attempts; None if they made no call."""
+    """Return the agents' use of tools in the newest attempts; None if they made no call."""
     newest = list(scope.attempts().order_by("-id").values_list("pk", flat=True)[:NEWEST])
     rows = (
-        Step.objects.filter(trajectory__in=newest, ok__isnull=False)
+        Step.objects.filter(trajectory__in=newest, ok__isnull=False, by=CallBy.AGENT)
         .exclude(tool="")
         .order_by()
         .values_list("trajectory__environment", "tool")

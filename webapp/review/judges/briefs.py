@@ -19,7 +19,7 @@ from webapp.scenarios.references import reference_of
 from webapp.scenarios.states import load_state
 from webapp.scenarios.verifiers import read_criteria
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Score, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Score, StepKind, Trajectory
 
 WHAT = {ReviewKind.TASK: "a task", ReviewKind.TOOL: "a tool", ReviewKind.TRAJECTORY: "an agent's attempt at a task"}
 OBJECT_CHARS = 60_000
@@ -27,7 +27,7 @@ STATE_CHARS = 16_000
 SCRIPT_CHARS = 20_000
 PART_CHARS = 2_000
 CASE_CHARS = 600
-STEP_COLUMNS = ("index", "kind", "tool", "arguments", "result", "recorded", "content", "injected")
+STEP_COLUMNS = ("index", "kind", "tool", "arguments", "result", "recorded", "content", "injected", "by")
 MOST_CHECKS, MOST_STEPS, MOST_CASES, MOST_ATTEMPTS = 60, 60, 30, 8
 
 
@@ -127,6 +127,7 @@ def _trajectory(row: Trajectory) -> str:
 def _step(step: Mapping[str, Any]) -> str:
     if step["tool"]:
         call = f"Step {step['index']}: {step['tool']}({shown(step['arguments'], 800)})"
+        call += " (by the simulated user, with a tool of its own)" if step["by"] == CallBy.USER else ""
         call += " (disturbed on purpose: no fault of agent or tool)" if step["injected"] else ""
         return f"{call}\n-> {shown(step['recorded'] if step['kind'] == StepKind.CALL else step['result'], 800)}"
     return f"Step {step['index']} ({step['kind']}): {step['content'][:PART_CHARS]}"

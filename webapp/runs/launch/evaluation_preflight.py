@@ -8,6 +8,7 @@ from webapp.datasets.models import DatasetState
 from webapp.datasets.row_facts import Facts, facts_of, facts_of_file
 from webapp.runs.launch.job_lookup import ResolvedJob
 from webapp.runs.launch.step_count import evaluated_rows
+from webapp.runs.launch.user_tools import look_at_user_tools
 from webapp.runs.spec import ENDPOINT
 
 
@@ -21,6 +22,7 @@ def look_at_evaluation(asked: ResolvedJob, config: EvaluationJob) -> None:
         asked.refuse("engine", "wrong_engine", message)
     _look_at_side(asked, config)
     _look_at_user(asked, config)
+    look_at_user_tools(asked, config, _sides(asked, config))
     _look_at_calls(asked, config)
     _look_at_thinking(asked, config)
 

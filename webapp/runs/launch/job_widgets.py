@@ -32,6 +32,7 @@ PLACEHOLDERS = {
     "turns": "8, 15, 30",
     "phases": "share of steps: turns, …",
     "weights": "name: weight, …",
+    "names": "name, name, …",
 }
 HINTS = {
     "dataset": "With its split.",

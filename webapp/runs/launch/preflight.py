@@ -22,6 +22,7 @@ from webapp.runs.launch.packages import look_at_packages
 from webapp.runs.launch.placement import look_at_offload, look_at_spreading
 from webapp.runs.launch.row_lengths import Tokens, tokens_of, warn_of_evaluation
 from webapp.runs.launch.step_count import steps_of
+from webapp.runs.launch.user_tools import look_at_user_tools
 from webapp.runs.launch.windows import look_at_lengths
 from webapp.runs.models import TrainingState
 from webapp.runs.room import needs_of_new
@@ -66,6 +67,8 @@ def looked_at(asked: ResolvedJob) -> Preflight:
     if isinstance(asked.config, Reinforcement):
         _look_at_sampling(asked, asked.config, facts)
         _look_at_user(asked, asked.config, facts)
+        held_out = facts_of(asked.evaluation) if asked.evaluation else None
+        look_at_user_tools(asked, asked.config, (facts, held_out))
         look_at_loss(asked, asked.config)
     if isinstance(asked.config, EvaluationJob):
         look_at_evaluation(asked, asked.config)

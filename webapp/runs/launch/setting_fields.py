@@ -31,7 +31,7 @@ from webapp.runs.models import TrainingJob
 from webapp.runs.setting_labels import GROUPS, LABELS, UNITS
 
 Config = JobConfig
-Kind = Literal["choice", "switch", "whole", "number", "turns", "phases", "weights"]
+Kind = Literal["choice", "switch", "whole", "number", "turns", "phases", "weights", "names"]
 VARIANTS: dict[str, dict[str, type[BaseModel]]] = {
     "horizon": {"constant": Constant, "list": Listed, "increment": Increment, "fractions": Fractions},
     "tuning": {"full": Full, "lora": Lora},
@@ -115,6 +115,8 @@ def _kind(annotation: Any) -> tuple[Kind, tuple[str, ...]]:
         return "choice", tuple(typing.get_args(annotation))
     if origin is tuple:
         inner = typing.get_args(annotation)[0]
+        if inner is str:
+            return "names", ()
         return ("phases" if isinstance(inner, type) and issubclass(inner, BaseModel) else "turns"), ()
     if origin is dict:
         return "weights", ()
@@ -151,6 +153,8 @@ def spelled(kind: Kind, value: Any) -> str:
         return f"{float(value):.12g}"
     if kind == "turns":
         return ", ".join(str(turns) for turns in value)
+    if kind == "names":
+        return ", ".join(value)
     if kind == "phases":
         return ", ".join(f"{_short(phase['begins'])}: {phase['turns']}" for phase in value)
     if kind == "weights":
@@ -168,6 +172,8 @@ def read(setting: FormSetting, text: str) -> Any:
     if setting.kind == "weights":
         return {name: _number(weight) for name, weight in _pairs(text)}
     text = text.strip()
+    if setting.kind == "names":
+        return [part.strip() for part in text.split(",") if part.strip()]
     if not text:
         raise ValueError("Say a value.")
     if setting.kind == "switch":

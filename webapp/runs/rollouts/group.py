@@ -172,6 +172,7 @@ def _compared(attempt: Attempt) -> list[ComparedStep]:
             tool=step.tool,
             said=json.dumps(step.arguments, sort_keys=True, default=str) if step.tool else step.content,
             result=_digest(step),
+            by=step.by,
         )
         for number, step in enumerate(attempt.steps[:MOST_STEPS], 1)
     ]
@@ -220,7 +221,8 @@ def _cell(step: ComparedStep, told: TrajectoryStep) -> GroupCell:
     refused = ""
     if told.result is not None and is_refusal(told.result.ok, told.result.result):
         refused = short(str(told.result.error.message if told.result.error else "refused"), SAID)
-    return GroupCell(step.index, step.index, call_text(told.tool, told.arguments), "", refused)
+    whose = "the user: " if told.by == "user" else ""
+    return GroupCell(step.index, step.index, whose + call_text(told.tool, told.arguments), "", refused)
 
 
 def _joined(lines: list[GroupLine], cells: Sequence[GroupCell | None]) -> bool:

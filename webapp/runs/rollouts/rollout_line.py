@@ -59,8 +59,8 @@ class RolloutSummary(Frozen):
     """What lists and means need of a line: columns of its row, cleaned and cut, and whether its task was solved.
 
     `due_reward` and `due_masked` are what the job's rule makes of the attempt. `drawn` is the sum of the tokens that
-    policies drew, None if the line does not say; `calls` counts results of calls, `failed_calls` those that failed
-    by themselves, not by an injected error.
+    policies drew, None if the line does not say; `calls` counts results of the agent's calls, `failed_calls` those that
+    failed by themselves, not by an injected error.
     """
 
     row: str
@@ -141,7 +141,7 @@ def summary(line: RolloutFileLine, scoring: Scoring) -> RolloutSummary:
     attempt = line.attempt
     earned = attempt.reward
     due = scored(attempt, scoring.rule, scoring.masking)
-    results = [step.result for step in attempt.steps if step.result is not None]
+    results = [step.result for step in attempt.steps if step.result is not None and step.by == "agent"]
     return RolloutSummary(
         row=clean(line.row)[:200],
         environment=clean(line.environment)[:200],

@@ -22,7 +22,8 @@ from synthesis.errors import InfrastructureError, InputError, ProgramError, Sand
 from synthesis.formats.answer_form import ACCEPTED
 from synthesis.formats.submissions import find_submitted_answer
 from synthesis.formats.values import clean
-from synthesis.rollout import attempt_seed, with_due_injections
+from synthesis.rollout import AttemptSetting, attempt_seed, observation, with_due_injections
+from synthesis.rollout.observation import bounded
 from synthesis.runtime import Sandbox, default_sandbox
 from synthesis.runtime.encoding import state_hash
 from training.config import EvaluationJob, Reinforcement, read_config
@@ -39,7 +40,12 @@ from webapp.trajectories.reproduction import ReplaySetting as Execution
 from webapp.trajectories.rollouts import second_execution
 from webapp.trajectories.rollouts.attempt_writer import played_of
 from webapp.trajectories.rollouts.finished_attempt import record_whole
-from webapp.trajectories.rollouts.second_execution import differences, execute_again, executed_places
+from webapp.trajectories.rollouts.second_execution import (
+    differences,
+    execute_again,
+    executed_places,
+    find_misattributed_call,
+)
 from webapp.trajectories.services import setting_of
 
 SOURCE = "training"
@@ -118,7 +124,7 @@ def execute(
         attempt = attempt.model_copy(update={"answer": find_submitted_answer(attempt.steps, form)})
     judge = RecordedJudge(rollout.file.job)
     setting = replace(setting_of(revision), judge=judge)
-    attempt = _with_due_disturbance(attempt, setting, told, rollout)
+    attempt = _with_due_setting(attempt, setting, told, rollout)
     kept = executed_places(attempt)
     done = execute_again(sandbox, setting, attempt)
     out_of_time = attempt.outcome == "program_error" and attempt.ended_by == "time"
@@ -135,6 +141,7 @@ def execute(
     differing = frozenset(place for place in compared if not _same(attempt.steps[place].result, results[place]))
     words = _unearned(told) if lost else _mismatches(told, done, rollout, revision, min(differing, default=None))
     words += _undue_injection(told.attempt, attempt)
+    words += find_misattributed_call(attempt, attempt.user_tools) + _misread(told.attempt, results)
     if judge.missing and not lost:
         words.append(NOT_ASKED)
     happened = _as_executed(attempt, results, done, lost)
@@ -143,19 +150,34 @@ def execute(
     return ReplayedAttempt(happened, start, " ".join(words)[:MISMATCH_CHARS], compared, differing, note)
 
 
-def _with_due_disturbance(
+def _with_due_setting(
     attempt: Attempt, setting: Execution, told: rollout_file.RolloutFileLine, rollout: RunRollout
 ) -> Attempt:
-    """Return the attempt disturbed as the job's settings want it, whatever was told of that: who tells an attempt could
-    choose the calls that fail."""
+    """Return the attempt disturbed, and with the tools given to its user, as the job's settings want it, whatever was
+    told of that: who tells an attempt could choose the calls that fail."""
     config = read_config(rollout.file.job.config)
-    due, seed = Disturbance(), ""
+    due, seed, user_tools = Disturbance(), "", list[str]()
+    tools = [tool.name for tool in setting.program.tools]
     if isinstance(config, Reinforcement | EvaluationJob):
         due, seed = config.attempts.disturbance, attempt_seed(config.seed, told.row, told.ordinal)
-    tools = {tool.name for tool in setting.program.tools}
-    steps = with_due_injections(attempt.steps, due, seed, tools)
+        user_tools = [name for name in config.attempts.user_tools if attempt.conversational and name in tools]
+    steps = with_due_injections(attempt.steps, due, seed, set(tools) - set(user_tools))
     changes = {"disturbance": due, "disturbance_seed": seed if due.is_on else "", "steps": tuple(steps)}
+    changes["user_tools"] = tuple(user_tools)
     return attempt.model_copy(update=changes)
+
+
+def _misread(told: Attempt, results: dict[int, CallResult]) -> list[str]:
+    """Where the user is told to have read something else than its call gives here, in a sentence: a verdict on the user
+    rests on that."""
+    if told.user_fault not in ("none", "fault"):
+        return []
+    most = AttemptSetting().observation_chars
+    for place, result in sorted(results.items()):
+        step = told.steps[place]
+        if step.by == "user" and step.observation != bounded(observation(result), most):
+            return [f"The user is told to have read something else than what its call of step {place} returns here."]
+    return []
 
 
 def _undue_injection(told: Attempt, due: Attempt) -> list[str]:

@@ -26,12 +26,13 @@ def doubt_verdict(told: RolloutFileLine, job: TrainingJob, intent: str, given: R
         return (
             "The step left it out for a fault of its simulated user; its verdict or the job's settings say otherwise."
         )
+    talk = list_talk(told.attempt.steps)
     if finding not in ("none", "fault") or any(
-        told.attempt.prompts.get(name, digest) != digest for name, digest in user_prompts().items()
+        told.attempt.prompts.get(name, digest) != digest for name, digest in user_prompts(talk).items()
     ):
         return ""
     try:
-        found = async_to_sync(judge_user)(RecordedJudge(job), intent, list_talk(told.attempt.steps))
+        found = async_to_sync(judge_user)(RecordedJudge(job), intent, talk)
     except LLMError:
         return "The worker told a verdict on its simulated user, and the job's judge was asked nothing about it."
     if found.finding != finding:

@@ -18,7 +18,7 @@ from synthesis.tasks.trajectory_filters import IMPOSSIBLE, AttemptFacts
 from webapp.environments.models import Tool as ToolRow
 from webapp.scenarios.answers.answer_form import read_listed_form
 from webapp.scenarios.models import TaskRevision
-from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 
 COLUMNS = (
     "outcome",
@@ -51,6 +51,7 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
     counted = (
         Step.objects.filter(trajectory__in=[row.pk for row in rows])
         .exclude(kind=StepKind.USER)
+        .exclude(by=CallBy.USER)
         .order_by()
         .values("trajectory")
         .annotate(
@@ -58,7 +59,7 @@ def runs_of(rows: Iterable[Trajectory]) -> dict[int, AttemptFacts]:
             silent=Count("pk", filter=Q(kind=StepKind.MESSAGE) & (Q(content="") | ~Q(recorded=""))),
             malformed=Count("pk", filter=Q(error_kind="malformed")),
             cut=Count("pk", filter=~Q(cut="")),
-            unknown=Count("pk", filter=Q(error_kind="unknown_tool")),
+            unknown=Count("pk", filter=Q(error_kind__in=("unknown_tool", "not_offered"))),
         )
     )
     by_row: dict[int, dict[str, Any]] = {counts["trajectory"]: {**counts} for counts in counted}
@@ -81,6 +82,12 @@ def _run(row: Trajectory, counted: dict[str, Any]) -> AttemptFacts:
     )
 
 
+def keep_agent_tools(tools: tuple[Tool, ...], provenance: dict[str, Any]) -> tuple[Tool, ...]:
+    """The tools without those that the attempt's simulated user alone could call: the agent was not offered them."""
+    names = provenance.get("user_tools")
+    return tuple(tool for tool in tools if tool.name not in names) if isinstance(names, list) else tools
+
+
 def conversation_of(record: dict[str, Any], provenance: dict[str, Any], offered: tuple[Tool, ...]) -> Conversation:
     """The conversation as the agent saw it: kept here while it was made, or recorded elsewhere whole, system message
     and tools included. Raises FormatError where it is not stored: nothing is made up in its place."""
@@ -89,6 +96,7 @@ def conversation_of(record: dict[str, Any], provenance: dict[str, Any], offered:
         return read_conversation(record.get("messages"), record.get("tools"))
     try:
         messages = tuple(Message.model_validate(message) for message in stored)
+        offered = keep_agent_tools(offered, provenance)
         return Conversation(messages=messages, tools=offered, style=provenance.get("prompt_style") or "tools")
     except (ValidationError, TypeError) as error:
         raise FormatError("conversation", "what is stored of it cannot be read") from error

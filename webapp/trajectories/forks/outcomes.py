@@ -17,7 +17,7 @@ from webapp.scenarios.audits.services import start_task_audit
 from webapp.scenarios.models import Task, TaskReference, TaskRevision
 from webapp.scenarios.references import reference_hash, reference_of, save_reference
 from webapp.trajectories.forks.starts import CALLS
-from webapp.trajectories.models import ReplayState, Trajectory
+from webapp.trajectories.models import CallBy, ReplayState, Trajectory
 from webapp.trajectories.reproduction import replay
 from webapp.trajectories.services import SETTLED, setting_of
 
@@ -38,6 +38,8 @@ def no_reference(fork: Trajectory) -> str:
         return "A reference solves its task: this attempt did not earn the whole reward."
     if fork.replay not in TRUSTED:
         return "Its reward was not given by an execution here, or another execution differs from it."
+    if fork.steps.filter(by=CallBy.USER, change_count__gt=0).exists():
+        return "Calls of its simulated user changed the state, and a reference holds the agent's calls alone."
     current = fork.attempted_task.current
     if current is None:
         return "Its task has no revision any more."
@@ -71,8 +73,8 @@ def _unsolved_now(fork: Trajectory) -> str:
 
 
 def reference_in(fork: Trajectory) -> Reference:
-    """The calls that the attempt made, and its answer."""
-    rows = fork.steps.filter(kind__in=CALLS).exclude(error_kind__in=REFUSED).order_by("index")
+    """The calls that the agent made, and its answer."""
+    rows = fork.steps.filter(kind__in=CALLS, by=CallBy.AGENT).exclude(error_kind__in=REFUSED).order_by("index")
     calls = tuple(
         ReferenceCall(tool=tool, arguments=arguments or {}) for tool, arguments in rows.values_list("tool", "arguments")
     )

@@ -11,9 +11,9 @@ from synthesis.formats.sft import Conversation
 from synthesis.rollout.observation import bounded, observation
 from synthesis.rollout.styles import result_messages, system_message
 from webapp.errors import Conflict, NotFound
-from webapp.trajectories.export.record_source import Origins
+from webapp.trajectories.export.record_source import Origins, keep_agent_tools
 from webapp.trajectories.forks.starts import ForkPoint, conversation_kept, is_call, rebuilt
-from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 from webapp.trajectories.rollouts.plans import task_of
 
 
@@ -53,7 +53,7 @@ def pair_of(fork: Trajectory) -> dict[str, Any]:
 def _conversation(row: Trajectory) -> Conversation:
     origins = Origins()
     origins.learn([row.attempted.pk])
-    tools = origins.of(row.attempted.pk).offered
+    tools = keep_agent_tools(origins.of(row.attempted.pk).offered, row.provenance)
     style = row.provenance.get("prompt_style") or "tools"
     kept = conversation_kept(row)
     return Conversation(messages=tuple(kept if kept is not None else _told(row)), tools=tools, style=style)
@@ -61,10 +61,11 @@ def _conversation(row: Trajectory) -> Conversation:
 
 def _told(row: Trajectory) -> list[Message]:
     """The conversation that a fork of the attempt begins with, to its end: for attempts of which none is stored."""
-    steps = list(row.steps.order_by("index"))
+    steps = list(row.steps.exclude(by=CallBy.USER).order_by("index"))
     point = ForkPoint(row, len(steps), (), (), "tools")
     setting, task = point.setting(), task_of(row.attempted)
-    system, _ = system_message("tools", row.conversational, task.documentation, task.program.tools, task.answer_form)
+    mine = keep_agent_tools(task.program.tools, row.provenance)
+    system, _ = system_message("tools", row.conversational, task.documentation, mine, task.answer_form)
     messages = [system]
     if not row.conversational:
         messages.append(Message(role="user", content=row.attempted.instruction))

@@ -27,9 +27,9 @@ from webapp.scenarios.answers.answer_form import read_given_answer
 from webapp.scenarios.models import Playground
 from webapp.scenarios.playground import services as playgrounds
 from webapp.scenarios.verifiers import needs_judge
-from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed
+from webapp.trajectories.forks.starts import ForkPoint, fork_point, is_executed, stored
 from webapp.trajectories.matrix import small_matrix
-from webapp.trajectories.models import PlaygroundFork, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, PlaygroundFork, StepKind, Trajectory
 from webapp.trajectories.rollouts.finished_attempt import record_whole
 from webapp.trajectories.rollouts.plans import site_judge, task_of
 from webapp.trajectories.rollouts.services import obstacle
@@ -58,12 +58,20 @@ def require_hand(parent: Trajectory, step: int) -> ForkPoint:
     if problem:
         raise InputError(problem)
     point = fork_point(parent, step)
-    if parent.conversational and point.rows[-1].kind == StepKind.MESSAGE:
+    last = point.rows[-1]
+    if parent.conversational and (last.kind == StepKind.MESSAGE or last.by == CallBy.USER):
         raise InputError(
             f"After step {step - 1} it is the user's turn. By hand a fork goes on where it is the agent's: fork one "
             "step later, or with a policy, whose simulated user goes on here."
         )
     return point
+
+
+def _require_agent_tools(point: ForkPoint, calls: Sequence[ReferenceCall]) -> None:
+    """Raises InputError: by hand somebody acts as the agent, and a call is of a tool of the user's."""
+    taken = next((call.tool for call in calls if call.tool in point.user_tools), None)
+    if taken is not None:
+        raise InputError(f"{taken} is a tool of the simulated user's, and by hand you act as the agent. Leave it out.")
 
 
 def begin(user: Any, parent: Trajectory, step: int) -> Playground:
@@ -116,7 +124,8 @@ def _made_again(episode: Episode, program: Program, point: ForkPoint, start: For
             except ProgramEnded as error:
                 result = CallResult(ok=False, error=CallError(kind="ended", message=str(error)))
         seen = replace_result(read_injection(row.injected), result)
-        start.require(row.index, TrajectoryStep(kind="call", tool=row.tool, arguments=arguments, result=seen))
+        again = TrajectoryStep(kind="call", tool=row.tool, arguments=arguments, result=seen, by=stored(row).by)
+        start.require(row.index, again)
         digest = episode.state_hash() if result.patch else digest
         made.append(playgrounds.MadeCall(row.tool, arguments, result, digest))
     if len(made) >= MOST_CALLS:
@@ -131,7 +140,7 @@ def _following(point: ForkPoint) -> list[dict[str, Any]]:
     return [
         {"tool": row.tool, "arguments": row.arguments or {}, "validation": point.parent.validation}
         for row in rows[:MOST_CALLS]
-        if is_executed(row)
+        if is_executed(row) and row.by == CallBy.AGENT
     ]
 
 
@@ -186,7 +195,7 @@ def _identity(playground: Playground, answer: str) -> tuple[Any, ...]:
 
 def start_fork(user: Any, parent: Trajectory, step: int, calls: Sequence[ReferenceCall], answer: str) -> Job:
     """Queue a fork by hand of given calls. Raises InputError."""
-    require_hand(parent, step)
+    _require_agent_tools(require_hand(parent, step), calls)
     if len(calls) > MOST_CALLS:
         raise InputError(f"A fork by hand makes at most {MOST_CALLS} calls; {len(calls)} were given.")
     return _start(user, parent.pk, step, calls, read_given_answer(parent.attempted, answer))
@@ -214,6 +223,7 @@ def carry_out(parent: Trajectory, step: int, hand: ByHand, user: Any, expected: 
     way, InputError, SandboxUnavailable and SandboxLost; nothing is stored then.
     """
     point = require_hand(parent, step)
+    _require_agent_tools(point, hand.calls)
     task = task_of(parent.attempted)
     judge = site_judge() if task.asks_judge else None
     attempt, start = async_to_sync(_attempted)(point, point.task(task), point.start(), hand, judge)

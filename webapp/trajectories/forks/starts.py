@@ -8,7 +8,7 @@ from typing import Any, Literal, cast
 
 from pydantic import ValidationError
 
-from synthesis.contracts import UNREACHED, Message, PromptStyle, ToolCall, Validation
+from synthesis.contracts import UNREACHED, Actor, Message, PromptStyle, ToolCall, Validation
 from synthesis.errors import EnvariumError, FormatError, InputError
 from synthesis.formats.answer_form import SUBMIT_ANSWER
 from synthesis.formats.transcript import UNPARSED
@@ -16,7 +16,7 @@ from synthesis.rollout import AttemptSetting, ForkStart, RecordedUser, RolloutTa
 from synthesis.rollout.fork import UNKNOWN
 from synthesis.rollout.user import split_stop
 from synthesis.runtime.encoding import state_hash
-from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 from webapp.trajectories.states import state_at
 from webapp.trajectories.stored_runs import read_injection
 
@@ -52,17 +52,39 @@ class ForkPoint:
             conversational=self.parent.conversational,
             prompt_style=self.style,
             validation=cast(Validation, self.parent.validation),
+            user_tools=self.user_tools,
             **changes,
         )
+
+    @property
+    def user_tools(self) -> tuple[str, ...]:
+        """The tools that the parent's user alone could call."""
+        return read_user_tools(self.parent)
 
     def heard(self, then: User | None = None) -> User | None:
         """The parent's user, who goes on as `then`; None without a conversation."""
         return RecordedUser(self.user, then) if self.parent.conversational else None
 
 
+def read_user_tools(row: Trajectory) -> tuple[str, ...]:
+    """The tools that an attempt's simulated user alone could call; of a record that names none those that it called."""
+    listed = row.provenance.get("user_tools") if row.conversational else None
+    if isinstance(listed, list):
+        return tuple(name for name in listed if isinstance(name, str))
+    if not row.user_call_count:
+        return ()
+    made = row.steps.filter(by=CallBy.USER, kind__in=CALLS).exclude(error_kind__in=UNREACHED)
+    return tuple(made.order_by("tool").values_list("tool", flat=True).distinct())
+
+
 def is_call(row: Step) -> bool:
-    """Whether the agent made a call in this step, also one that submitted the answer."""
+    """Whether a call was made in this step, also one that submitted the answer."""
     return row.kind in (*CALLS, StepKind.ANSWER)
+
+
+def is_agents(row: Step) -> bool:
+    """Whether the step is the agent's: neither the user's words nor a call that the user made."""
+    return row.kind != StepKind.USER and row.by == CallBy.AGENT
 
 
 def is_executed(row: Step) -> bool:
@@ -82,6 +104,7 @@ def stored(row: Step) -> StoredStep:
         result=UNKNOWN if cut or not row.ok else row.result,
         patch=None if row.change_count and not row.patch else row.patch,
         injected=read_injection(row.injected),
+        by=cast(Actor, row.by),
     )
 
 
@@ -94,10 +117,14 @@ def fork_point(parent: Trajectory, step: int) -> ForkPoint:
         raise InputError(problem)
     style = cast(PromptStyle, parent.provenance.get("prompt_style") or "tools")
     turns = _turns(parent, rows, style)
-    user: list[UserTurn] = []
-    if parent.conversational:
-        user = [UserTurn(content=row.content, reasoning=row.reasoning) for row in rows if row.kind == StepKind.USER]
+    user = [_user_turn(row) for row in rows if not is_agents(row)] if parent.conversational else []
     return ForkPoint(parent, step, rows, turns, style, tuple(user))
+
+
+def _user_turn(row: Step) -> UserTurn:
+    """What the user said in a step, or the call that it made."""
+    calls = (_call(row, row.index),) if is_call(row) else ()
+    return UserTurn(content=row.content, reasoning=row.reasoning, calls=calls)
 
 
 def obstacle(parent: Trajectory, step: int, rows: Sequence[Step]) -> str:
@@ -137,12 +164,12 @@ def _turns(parent: Trajectory, rows: Sequence[Step], style: PromptStyle) -> tupl
     kept = conversation_kept(parent)
     if kept is None:
         return rebuilt(rows)
-    count = max((row.turn for row in rows if row.kind != StepKind.USER), default=0)
+    count = max((row.turn for row in rows if is_agents(row)), default=0)
     turns = [message for message in kept if message.role == "assistant"][:count]
     if len(turns) < count:
         raise InputError("The conversation of this attempt is not stored whole, so its turns cannot be made again.")
     if turns and turns[-1].tool_calls:
-        made = sum(is_call(row) and row.turn == count for row in rows)
+        made = sum(is_call(row) and is_agents(row) and row.turn == count for row in rows)
         if made < len(turns[-1].tool_calls):
             turns[-1] = _cut(turns[-1], made, style, rows[-1].index)
     return tuple(turns)
@@ -162,7 +189,7 @@ def rebuilt(rows: Sequence[Step]) -> tuple[Message, ...]:
     turn."""
     turns: dict[int, Message] = {}
     for row in rows:
-        if row.kind == StepKind.USER:
+        if not is_agents(row):
             continue
         known = turns.get(row.turn)
         if known is None:

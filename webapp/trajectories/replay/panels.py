@@ -18,7 +18,7 @@ from webapp.scenarios.answers.answer_form import list_answer_rows
 from webapp.scenarios.models import Check
 from webapp.trajectories.contradictions import contradictions
 from webapp.trajectories.matrix import matrix_job
-from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 from webapp.trajectories.replay import matrix_grid, queries, state_diff, step_list, timeline, value_text
 from webapp.trajectories.replay.criterion_rows import list_criteria
 from webapp.trajectories.stored_runs import read_injection
@@ -167,7 +167,8 @@ def observation(previous: Step | None, full: bool) -> dict[str, Any] | None:
         return None
     else:
         text = value_text.pretty(previous.result, full)
-    return known | {"tool": previous.tool, "said": "answered", "failed": previous.ok is False, "text": text}
+    said = "answered the user" if previous.by == CallBy.USER else "answered"
+    return known | {"tool": previous.tool, "said": said, "failed": previous.ok is False, "text": text}
 
 
 def pretty_plain(value: Any, recorded: str, full: bool) -> value_text.Text:

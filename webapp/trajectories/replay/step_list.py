@@ -10,11 +10,11 @@ from django.utils.safestring import SafeString, mark_safe
 
 from synthesis.contracts import INJECTED
 from webapp.templatetags.show import visible
-from webapp.trajectories.models import Step, StepKind, Trajectory
+from webapp.trajectories.models import CallBy, Step, StepKind, Trajectory
 from webapp.trajectories.replay.queries import ICONS
 
 RAIL_WINDOW = 3_000
-ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "injected", "diverged")
+ONLY = ("all", "user", "message", "query", "change", "flips", "changes", "errors", "injected", "user calls", "diverged")
 ONLY_FOREIGN = ("all", "system", "user", "message", "call")
 """Of a trajectory without an environment."""
 CHOICES = tuple(dict.fromkeys((*ONLY, *ONLY_FOREIGN)))
@@ -43,6 +43,8 @@ class RailRow:
     """The turn was broken off: see `Step.cut`."""
     injected: bool = False
     """A disturbance struck the call: see `Step.injected`."""
+    by_user: bool = False
+    """The simulated user made the call, with a tool of its own."""
     is_lost: bool = False
     """The agent read an injected error in place of a result."""
 
@@ -51,18 +53,19 @@ class RailRow:
         """Letters that the script filters and jumps by."""
         flags = (
             ("f", self.up or self.down), ("c", self.changes), ("e", self.error), ("d", self.diverged),
-            ("i", self.injected),
+            ("i", self.injected), ("u", self.by_user),
         )  # fmt: skip
         return "".join(letter for letter, on in flags if on)
 
 
 def wants(only: str, row: tuple[Any, ...], flipped: bool) -> bool:
-    kind, error, matches, changed, injected = row
+    kind, error, matches, changed, injected, by_user = row
     return {
         "flips": flipped,
         "changes": changed,
         "errors": bool(error),
         "injected": injected,
+        "user calls": by_user,
         "diverged": matches is False,
     }.get(only, only in ("all", kind))
 
@@ -78,12 +81,12 @@ def rail(
         last = min(first + RAIL_WINDOW // 2, trajectory.step_count)
         rows = rows.filter(index__gte=first, index__lt=last)
     rail_rows = []
-    for index, kind, name, ok, error_kind, matches, changed, cut, injection in rows.order_by("index").values_list(
-        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count", "cut", "injected"
+    for index, kind, name, ok, error_kind, matches, changed, cut, injection, by in rows.order_by("index").values_list(
+        "index", "kind", "tool", "ok", "error_kind", "matches", "change_count", "cut", "injected", "by"
     ):
         up, down = flips.get(index, (0, 0))
         error = (error_kind or "error") if ok is False and error_kind not in INJECTED else ""
-        told = (kind, error, matches, bool(changed), injection is not None)
+        told = (kind, error, matches, bool(changed), injection is not None, by == CallBy.USER)
         shown = wants(only, told, index in flips) and tool in ("", name)
         rail_rows.append(
             RailRow(
@@ -100,6 +103,7 @@ def rail(
                 ran=ok is not None,
                 cut=bool(cut),
                 injected=injection is not None,
+                by_user=by == CallBy.USER,
                 is_lost=error_kind in INJECTED,
             )
         )
@@ -113,6 +117,8 @@ def tools_used(rows: list[RailRow]) -> list[str]:
 def outcome(row: RailRow) -> str:
     """The right end of a line: what the step did."""
     markup = DIVERGED if row.diverged else ""
+    if row.by_user:
+        markup += '<span class="tag" title="The simulated user made this call">user</span> '
     if row.cut:
         markup += '<span class="warn">cut</span> '
     if row.error:
@@ -146,7 +152,7 @@ def lines(rows: list[RailRow], current: int, base: str) -> SafeString:
             f'<li{hidden}><a href="{start}{row.index}" data-step="{row.index}" '
             f'data-kind="{row.kind}" data-marks="{row.marks}"{now}><span class="n">{row.index}</span>'
             f'<span class="i" aria-hidden="true">{row.icon}</span><span class="k">'
-            f'<span class="visually-hidden">{row.kind} </span>{name}</span>'
+            f'<span class="visually-hidden">{row.kind}{" by the user" if row.by_user else ""} </span>{name}</span>'
             f'<span class="f">{outcome(row)}</span></a></li>'
         )
     return mark_safe("\n".join(items))

@@ -118,7 +118,7 @@ class Recorder:
             made.save()
             running.state = state
             running.words.add_step(made)
-            counts.add(step.kind, step.result, step.injected)
+            counts.add(step, step.result)
             running.row.save(update_fields=counts.put(running.row))
 
     def finish(self, attempt: Attempt) -> Trajectory:
@@ -280,6 +280,7 @@ def run_step(step: TrajectoryStep, observation: str | None) -> RunStep:
         recorded=observation,
         executed=step.result is None or step.result.executed,
         injected=step.injected,
+        by=step.by,
     )
 
 
@@ -320,5 +321,7 @@ def fill(row: Trajectory, attempt: Attempt, provenance: dict[str, Any]) -> None:
     if attempt.disturbance.is_on:
         told = attempt.disturbance.model_dump(mode="json") | {"seed": clean(attempt.disturbance_seed)[:400]}
         row.provenance = provenance = provenance | {"disturbance": told}
+    if attempt.user_tools:
+        row.provenance = provenance = provenance | {"user_tools": [clean(name)[:200] for name in attempt.user_tools]}
     if attempt.user_verdict is not None:
         row.provenance = provenance | {"user_verdict": tell_verdict(attempt.user_verdict)}

@@ -62,7 +62,7 @@ def record_whole(
             blank(row, attempt.policy)
             fill(row, attempt, about)
             row.record = record_of(task, attempt)
-            StepCounts.of((one.step.kind, one.result, one.step.injected) for one in played).put(row)
+            StepCounts.of((one.step, one.result) for one in played).put(row)
             row.save()
             kinds = tool_kinds(revision)
             steps = [step_row(row, index, played_step, kinds) for index, played_step in enumerate(played)]

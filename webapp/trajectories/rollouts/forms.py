@@ -8,11 +8,14 @@ from django import forms
 from django.conf import settings
 
 from synthesis.contracts import MOST_LATENCY_S, Disturbance
+from synthesis.errors import InputError
+from synthesis.rollout.plan import require_user_tools
 from webapp.endpoints.queries import ModelChoice, choices, default_of
 from webapp.forms.rows import options
 from webapp.query_params import LARGEST_ID
 from webapp.scenarios.models import Task
 from webapp.scenarios.references import reference_of
+from webapp.trajectories.rollouts.queries import list_tools
 from webapp.trajectories.rollouts.spec import (
     MOST_ANSWER_MENDS,
     MOST_CALLS,
@@ -69,6 +72,7 @@ class RunForm(forms.Form):
     conversational = forms.BooleanField(label="A simulated user talks with the agent", required=False)
     user_kind = forms.ChoiceField(label="User", choices=USERS, required=False)
     user_model = forms.ChoiceField(label="Model of the user", required=False)
+    user_tools = forms.CharField(label="Tools of the user", max_length=20_000, required=False)
     judges_user = forms.BooleanField(label="A judge looks for the user's mistakes", required=False)
     latency = _rate("Latency")
     latency_s = forms.FloatField(label="Seconds of latency", min_value=0, max_value=MOST_LATENCY_S, required=False)
@@ -83,8 +87,13 @@ class RunForm(forms.Form):
     fork = forms.IntegerField(min_value=1, max_value=LARGEST_ID, required=False, widget=forms.HiddenInput)
     step = forms.IntegerField(min_value=1, max_value=2**31 - 1, required=False, widget=forms.HiddenInput)
 
-    def __init__(self, *given: Any, models: list[ModelChoice], has_reference: bool, **named: Any) -> None:
+    def __init__(
+        self, *given: Any, models: list[ModelChoice], has_reference: bool, tools: list[str], **named: Any
+    ) -> None:
         super().__init__(*given, **named)
+        self.tools = tools
+        attrs = {"placeholder": f"{tools[-1]}, …" if tools else "", "spellcheck": "false", "autocapitalize": "off"}
+        self.fields["user_tools"].widget.attrs |= attrs
         self._offer_policies(models, has_reference)
         self.fields["attempts"].validators.append(forms.IntegerField(max_value=settings.ROLLOUT_ATTEMPTS).validators[0])
         self.fields["attempts"].widget.attrs["max"] = settings.ROLLOUT_ATTEMPTS
@@ -124,9 +133,20 @@ class RunForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = super().clean() or self.cleaned_data
+        try:
+            if not cleaned.get("fork"):
+                require_user_tools(cleaned.get("user_tools") or (), self.tools, bool(cleaned.get("conversational")))
+        except InputError as error:
+            words = str(error).removeprefix("user_tools: ")
+            self.add_error("user_tools", words[:1].upper() + words[1:])
         if (cleaned.get("failures") or 0) + (cleaned.get("error_results") or 0) > 1:
             self.add_error("error_results", "A call has a failure or an error result: both together are at most 1.")
         return cleaned
+
+    def clean_user_tools(self) -> list[str]:
+        """The names, each once."""
+        names = [name.strip() for name in str(self.cleaned_data["user_tools"]).replace("\n", ",").split(",")]
+        return list(dict.fromkeys(name for name in names if name))
 
     def clean_who(self) -> str:
         who: str = self.cleaned_data["who"]
@@ -150,6 +170,6 @@ def run_form(task: Task, data: Any = None, fork: dict[str, int] | None = None) -
     start = MODEL + f"{agent[0].pk}/{agent[1]}" if agent else first
     initial = {"who": start, "attempts": 4, "noise": 0.2, "calls": 10, "answer_mends": 3, **(fork or {})}
     initial |= Disturbance().model_dump()
-    form = RunForm(data, models=models, has_reference=known, initial=initial)
+    form = RunForm(data, models=models, has_reference=known, tools=list_tools(task.current), initial=initial)
     forked = {name: form[name].value() for name in ("fork", "step")}
     return form, {"models": models, "has_reference": known, "fork": forked if all(forked.values()) else None}

@@ -62,7 +62,12 @@ class PreparedRollout:
         limits |= {"judges_user": spec.judges_user, "disturbance": spec.disturbance}
         if self.fork is not None:
             return self.fork.setting(**limits)
-        return AttemptSetting(conversational=spec.conversational, prompt_style=spec.prompt_style, **limits)
+        return AttemptSetting(
+            conversational=spec.conversational,
+            prompt_style=spec.prompt_style,
+            user_tools=spec.user_tools,
+            **limits,
+        )
 
     @property
     def seed(self) -> int:
@@ -139,7 +144,8 @@ def plans(
         simulated: User | None = None
         if user is not None and prepared.user is not None:
             model = user.chat(prepared.user[1])
-            simulated = SimulatedUser(model, prepared.task.instruction, prepared.spec.user_kind)
+            tools = prepared.task.pick_tools(prepared.setting.user_tools)
+            simulated = SimulatedUser(model, prepared.task.instruction, prepared.spec.user_kind, tools)
         if prepared.fork is not None:
             simulated = prepared.fork.heard(simulated)
         policy = policy_of(prepared, ordinal, agent)

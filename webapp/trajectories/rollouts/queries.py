@@ -7,7 +7,10 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from webapp.environments.models import Tool
 from webapp.frequencies import rank_by_count
+from webapp.scenarios.models import TaskRevision
+from webapp.scenarios.references import withheld_of
 from webapp.trajectories.failure_reason import tell_reasons
 from webapp.trajectories.models import AttemptState, Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.spec import ForkOf
@@ -99,6 +102,16 @@ def rollouts_of_fork(task_id: int, fork: ForkOf, count: int = 6) -> list[Rollout
     """Those of a task's newest rollouts that go on from a step of a trajectory."""
     newest = rows().filter(task_id=task_id).order_by("-id")[:MOST_SEARCHED]
     return [row for row in newest if row.spec.get("fork") == fork.model_dump()][:count]
+
+
+def list_tools(revision: TaskRevision | None) -> list[str]:
+    """The names of the tools that an attempt at a revision can call; empty of none."""
+    if revision is None:
+        return []
+    names = Tool.objects.filter(version__scenarios=revision.scenario_id).order_by("position")
+    taken = withheld_of(revision)
+    gone = taken.tool if taken is not None and not taken.parameter else ""
+    return [name for name in names.values_list("name", flat=True) if name != gone]
 
 
 def rows() -> QuerySet[Rollout]:

@@ -13,8 +13,16 @@ from synthesis.contracts import Disturbance, PromptStyle, SentReasoning, Think, 
 from webapp.rest.types import BodyIn, Id, Json, Text
 from webapp.trajectories.models import Rollout
 from webapp.trajectories.rollouts.queries import summary_of
-from webapp.trajectories.rollouts.spec import MOST_ANSWER_MENDS, MOST_CALLS, MOST_STEPS, PolicyKind, Spec
+from webapp.trajectories.rollouts.spec import (
+    MOST_ANSWER_MENDS,
+    MOST_CALLS,
+    MOST_STEPS,
+    MOST_USER_TOOLS,
+    PolicyKind,
+    Spec,
+)
 
+UserTool = Annotated[Text, Field(min_length=1, max_length=200)]
 ModelChoice = Annotated[Text, Field(max_length=300, description="`endpoint id/model`; empty: the role's default.")]
 
 
@@ -53,6 +61,13 @@ class RolloutIn(BodyIn):
     conversational: bool = False
     user_kind: UserKind = "optimised"
     user_model: ModelChoice = ""
+    user_tools: Annotated[
+        list[UserTool],
+        Field(
+            max_length=MOST_USER_TOOLS,
+            description="Tools of the task's environment that the simulated user alone may call.",
+        ),
+    ] = []
     judges_user: Annotated[
         bool, Field(description="The default model of the role judge says whether the simulated user erred.")
     ] = False

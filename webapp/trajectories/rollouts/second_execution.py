@@ -7,6 +7,7 @@ the ones in which it succeeds.
 from __future__ import annotations
 
 import random
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -80,6 +81,15 @@ def execute_again(sandbox: Sandbox, setting: ReplaySetting, attempt: Attempt, gr
     return replay(sandbox, setting, record)
 
 
+def find_misattributed_call(attempt: Attempt, user_tools: Collection[str]) -> list[str]:
+    """Say where a call is told of somebody who cannot make it; `user_tools` are the simulated user's alone."""
+    for place, step in enumerate(attempt.steps):
+        if step.kind == "call" and not is_unexecuted(step.result) and (step.tool in user_tools) != (step.by == "user"):
+            whose = "the simulated user's" if step.by == "user" else "the agent's"
+            return [f"The call of step {place} is told to be {whose}, who cannot call {clean(step.tool)[:200]}."]
+    return []
+
+
 def differences(attempt: Attempt, done: Replay, teller: str, grounds: Grounds = SITE) -> list[str]:
     """Where a second execution came to something else than `teller` told, in sentences."""
     words = _declared(attempt, teller, grounds)
@@ -126,7 +136,9 @@ def verify_attempt(sandbox: Sandbox, row: Trajectory, revision: TaskRevision, at
     if done.failure:
         _note(row, f"The calls could not be executed again: {clean(done.failure)}")
         return ""
-    words = " ".join(differences(attempt, done, "the rollout", grounds))
+    words = " ".join(
+        differences(attempt, done, "the rollout", grounds) + find_misattributed_call(attempt, attempt.user_tools)
+    )
     if words:
         quarantine(row, revision, words, attempt.reward.reward if attempt.reward else None, done.reward)
     return words

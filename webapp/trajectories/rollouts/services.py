@@ -8,7 +8,7 @@ from django.conf import settings
 from django.db import transaction
 
 from synthesis.errors import InputError
-from synthesis.rollout.plan import NO_USER_JUDGE
+from synthesis.rollout.plan import NO_USER_JUDGE, require_user_tools
 from synthesis.verifiers.rubric import NO_JUDGE
 from webapp.endpoints.models import Endpoint, LLMRole
 from webapp.endpoints.queries import default_of, find_choice
@@ -20,6 +20,7 @@ from webapp.scenarios.verifiers import needs_judge
 from webapp.trajectories.forks.starts import ForkPoint
 from webapp.trajectories.models import Rollout, RolloutAttempt
 from webapp.trajectories.rollouts.plans import point_of
+from webapp.trajectories.rollouts.queries import list_tools
 from webapp.trajectories.rollouts.spec import Spec
 
 NO_CONTENT = "This task has no content: its import did not finish. Import its file again."
@@ -63,7 +64,8 @@ def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
     if spec.fork is not None:
         point = forkable(task, spec)
         revision = point.parent.revision
-        spec = spec.model_copy(update={"conversational": point.parent.conversational, "prompt_style": point.style})
+        parent = {"conversational": point.parent.conversational, "user_tools": point.user_tools}
+        spec = spec.model_copy(update={**parent, "prompt_style": point.style})
     spec = with_defaults(spec)
     problem = obstacle(revision)
     if problem or revision is None:
@@ -72,6 +74,7 @@ def start_rollout(user: Any, task: Task, spec: Spec) -> Rollout:
         raise InputError(f"One job makes at most {settings.ROLLOUT_ATTEMPTS} attempts; {spec.attempts} were asked for.")
     if spec.policy in ("reference", "noisy") and reference_of(revision) is None:
         raise InputError("This revision of the task has no reference to play. Choose another policy.")
+    require_user_tools(spec.user_tools, list_tools(revision), spec.conversational)
     if spec.conversational and spec.judges_user and default_of(LLMRole.JUDGE) is None:
         raise InputError(NO_USER_JUDGE)
     endpoint = _model(spec.model, "agent") if spec.policy == "model" else None

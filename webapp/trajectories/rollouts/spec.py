@@ -23,6 +23,8 @@ THINK: tuple[tuple[Think, str], ...] = (
 MOST_STEPS = 200
 MOST_CALLS = 200
 MOST_ANSWER_MENDS = 20
+MOST_USER_TOOLS = 100
+ToolName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 class ForkOf(Frozen):
@@ -38,7 +40,7 @@ class Spec(Frozen):
     Attempt n plays with the seed `seed + n`. A model is sent a seed only where one is asked for. A fork goes on in its
     parent's prompt style, with a user or without as its parent. With `judges_user` the default model of the role judge
     says after each conversation whether its user erred. With a `disturbance` calls are disturbed, as the seed, the task
-    and n decide.
+    and n decide. `user_tools` are tools of the task's environment that the simulated user alone may call.
     """
 
     policy: PolicyKind = "model"
@@ -52,6 +54,7 @@ class Spec(Frozen):
     conversational: bool = False
     user_kind: UserKind = "optimised"
     user_model: Annotated[str, Field(max_length=300)] = ""
+    user_tools: Annotated[tuple[ToolName, ...], Field(max_length=MOST_USER_TOOLS)] = ()
     judges_user: bool = False
     attempts: Annotated[int, Field(ge=1, le=1_000)] = 4
     max_steps: Annotated[int, Field(ge=1, le=MOST_STEPS)] | None = None

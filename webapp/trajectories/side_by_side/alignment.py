@@ -26,7 +26,8 @@ class Likeness(StrEnum):
 class ComparedStep:
     """What alignment needs of a step: `said` stands for its arguments or its text, the rest for what came of it.
 
-    `said`, `result` and `change` are the values or digests of them; `tool` is empty where somebody spoke.
+    `said`, `result` and `change` are the values or digests of them; `tool` is empty where somebody spoke. A
+    call of the simulated user's (`by`) stands for none of the agent's.
     """
 
     index: int
@@ -35,6 +36,7 @@ class ComparedStep:
     said: str = ""
     result: str = ""
     change: str = ""
+    by: str = "agent"
 
     @property
     def exact(self) -> tuple[str, str, str]:
@@ -42,7 +44,7 @@ class ComparedStep:
 
     @property
     def rough(self) -> tuple[str, str]:
-        return ("call", self.tool) if self.tool else (self.kind, "")
+        return (f"call by {self.by}", self.tool) if self.tool else (self.kind, "")
 
 
 @dataclass(frozen=True)

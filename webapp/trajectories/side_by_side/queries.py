@@ -18,7 +18,7 @@ from webapp.frequencies import rank_by_count
 from webapp.paging import COUNTED_TO
 from webapp.query_params import whole_number
 from webapp.trajectories.failure_reason import tell_reasons
-from webapp.trajectories.models import Score, Step, Trajectory, no_environment
+from webapp.trajectories.models import CallBy, Score, Step, Trajectory, no_environment
 from webapp.trajectories.side_by_side.alignment import ComparedStep
 from webapp.trajectories.side_by_side.call_texts import short
 from webapp.trajectories.trajectory_list import read_filters, rows_of
@@ -45,6 +45,7 @@ class BriefStep:
     content: str
     failed: str
     changes: int
+    by: str = CallBy.AGENT
 
 
 @dataclass
@@ -127,20 +128,20 @@ def steps_of(trajectory: Trajectory) -> AttemptSteps:
     """Steps with digests of what is long: no result and no patch leaves the database for an alignment."""
     arguments = Cast("arguments", TextField())
     rows = Step.objects.filter(trajectory=trajectory).order_by("index").values_list(
-        "index", "kind", "tool", "ok", "error_kind", "change_count", "snapshot_id",
+        "index", "kind", "tool", "ok", "error_kind", "change_count", "snapshot_id", "by",
         Left(arguments, READ_ARGUMENTS + 1), MD5(arguments), Left("content", READ_CONTENT + 1), MD5("content"),
         MD5(Cast("result", TextField())), MD5("recorded"), MD5(Cast("patch", TextField())),
     )  # fmt: skip
     found = AttemptSteps()
     for row in rows[:MOST_STEPS]:
-        index, kind, tool, ok, error, changes, snapshot = row[:7]
-        given, given_digest, content, content_digest, result, recorded, patch = row[7:]
+        index, kind, tool, ok, error, changes, snapshot, by = row[:8]
+        given, given_digest, content, content_digest, result, recorded, patch = row[8:]
         came = f"{ok} {error} {result}" if ok is not None else recorded
         changed = f"{changes} {snapshot if patch == NO_PATCH else patch}" if changes else ""
         said = _canonical(given or "", given_digest) if tool else content_digest
-        found.compared.append(ComparedStep(index, kind, tool, said, came if tool else "", changed))
+        found.compared.append(ComparedStep(index, kind, tool, said, came if tool else "", changed, by))
         failed = (error or "error") if ok is False else ""
-        found.brief[index] = BriefStep(kind, tool, given or "", short(content, READ_CONTENT), failed, changes)
+        found.brief[index] = BriefStep(kind, tool, given or "", short(content, READ_CONTENT), failed, changes, by)
     return found
 
 

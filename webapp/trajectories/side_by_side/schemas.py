@@ -35,6 +35,7 @@ class ComparedStepOut(Schema):
     step: int
     last: int
     kind: str
+    by: Annotated[str, Field(description="Whose call it is: the agent's (`agent`) or the simulated user's (`user`).")]
     text: str
     differs: list[str]
     error: str

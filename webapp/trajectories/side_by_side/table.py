@@ -47,6 +47,7 @@ class StepCell:
     changes: int = 0
     rises: tuple[int, ...] = ()
     falls: tuple[int, ...] = ()
+    by: str = "agent"
 
     @property
     def url(self) -> str:
@@ -257,6 +258,7 @@ class _CellWriter:
             changes=brief.changes,
             rises=tuple(flip.label.number for flip in turns if flip.rises),
             falls=tuple(flip.label.number for flip in turns if flip.falls),
+            by=brief.by,
         )
 
     def _pieces(self, place: int, step: ComparedStep, row: AlignedRow) -> list[CallPiece]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
-from synthesis.contracts import CallError
+from synthesis.contracts import Actor, CallError
 from synthesis.formats.envscaler_runs import run
 from synthesis.formats.files import Entry
 from synthesis.formats.own_parts import spell_parts
@@ -20,6 +20,8 @@ from webapp.trajectories.models import ReplayState, Score, Step, Trajectory
 from webapp.trajectories.services import SOURCE, run_hash
 from webapp.trajectories.stored_runs import read_score
 
+REFUSED = ("malformed", "not_offered", "bad_arguments")
+"""Kinds of errors of calls that the record leaves out."""
 ENDED = ("agent_error", "program_error", "infra_error", "truncated", "cancelled")
 """Outcomes that executing a run again cannot tell; whether it is solved, that does."""
 
@@ -70,9 +72,10 @@ def _refused_steps(steps: Sequence[Step]) -> tuple[RefusedStep, ...]:
             arguments=step.arguments or {},
             observation=step.recorded,
             error=_read_error(step),
+            by=cast(Actor, step.by),
         )
         for step in steps
-        if step.error_kind in ("malformed", "bad_arguments")
+        if step.error_kind in REFUSED
     )
 
 

@@ -15,7 +15,7 @@ from synthesis.formats.records import RunRecord, RunStep
 from webapp.scenarios.exporter import RecordBatches
 from webapp.trajectories.models import StepKind, Trajectory
 from webapp.trajectories.services import exported_record
-from webapp.trajectories.transfer.run_parts import find_run_parts
+from webapp.trajectories.transfer.run_parts import REFUSED, find_run_parts
 
 CHUNK = 50
 
@@ -66,9 +66,10 @@ def _spell_steps(row: Trajectory) -> dict[str, Any]:
                 "recorded": step.recorded or None,
                 "executed": step.kind != StepKind.ANSWER,
                 "injected": step.injected,
+                "by": step.by,
             }
         )
-        for step in row.steps.exclude(error_kind__in=("malformed", "bad_arguments")).order_by("index")
+        for step in row.steps.exclude(error_kind__in=REFUSED).order_by("index")
     )
     task = row.attempted_task
     run = RunRecord(

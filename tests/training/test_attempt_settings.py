@@ -1,9 +1,13 @@
-"""Disturbed attempts of jobs: the job's seed, row and ordinal decide, and no injected error counts as a tool's."""
+"""Attempts of jobs as their settings say: disturbed calls (seed, row and ordinal decide), and users with tools.
+
+No injected error counts as a tool's, and no token, message or number of the agent's holds a call of its user.
+"""
 
 from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -13,11 +17,11 @@ pytestmark = pytest.mark.slow  # loads torch
 
 from synthesis.contracts import Disturbance  # noqa: E402
 from synthesis.llm import AskedModel, Endpoint  # noqa: E402
-from synthesis.rollout import attempt_seed, draw_injection  # noqa: E402
+from synthesis.rollout import STOP, attempt_seed, draw_injection  # noqa: E402
 from synthesis.runtime import default_sandbox  # noqa: E402
 from tests.fixtures.llm import call, llm_server, say  # noqa: E402
 from tests.training import small  # noqa: E402
-from training.attempts import TaskAttempt, Try, run, tries  # noqa: E402
+from training.attempts import TaskAttempt, Try, attempt_setting, run, tries  # noqa: E402
 from training.config import Attempts, Decoding, Masking  # noqa: E402
 from training.evaluation.asked_policy import AskedModels, attempt_all  # noqa: E402
 from training.rewards import scored  # noqa: E402
@@ -76,3 +80,42 @@ def test_an_evaluated_endpoint_meets_the_same_calls() -> None:
         attempt_all(default_sandbox(), asked, work, Decoding(), limits, lambda: False, done, lambda place: True)
     assert len(made) == EACH
     require_due(made, 5)
+
+
+def test_a_users_calls_are_no_part_of_what_is_learnt() -> None:
+    task, row = small.tasks()[0], small.rows()[0].model_copy(update={"setting": "conversation"})
+    taken = task.reference.calls[0].tool
+
+    def act_user(request: dict[str, Any]) -> Any:
+        said = [message for message in request["messages"] if message["role"] in ("assistant", "tool")]
+        if not said:
+            return say("I cannot see it.")
+        if said[-1]["role"] == "assistant" and len(said) == 1:
+            return call(taken, nonsense="1")
+        return say("I looked, and it fails.") if said[-1]["role"] == "tool" else say(STOP)
+
+    limits = Attempts(at_once=2, deadline_s=30, user_tools=(taken, "elsewhere"))
+    engine = small.ScriptedEngine({row.id: [small.says("Look, please."), small.says("I see.")]})
+    with llm_server(act_user) as users:
+        user = AskedModel(Endpoint(name="user", base_url=users.url), "user-model")
+        table = replace(small.table(user=user), limits=limits)
+        decoding = Decoding(turn_tokens=64, trajectory_tokens=8192)
+        (made,) = run(table, engine, tries([row], 1), turns=6, decoding=decoding, seed="s")
+    attempt = made.attempt
+    assert attempt.user_tools == (taken,), attempt.note
+    assert [(step.kind, step.by) for step in attempt.steps] == [
+        ("user", "agent"), ("message", "agent"), ("call", "user"), ("user", "agent"), ("message", "agent"),
+        ("user", "agent"),
+    ]  # fmt: skip
+    seen = small.tokenizer().decode([*made.trace.prompt, *made.trace.completion])
+    assert "nonsense" not in seen
+    assert taken not in seen.partition("I cannot see it.")[0], "the agent was not offered it"
+    values = values_of([(made, scored(attempt, "score", Masking()))], 1.0)
+    assert values["turns"] == 2.0
+    assert "tool_errors" not in values, "the user's failed call is none of the agent's"
+
+
+def test_a_task_without_a_conversation_leaves_all_tools_to_the_agent() -> None:
+    row = small.rows()[0]
+    limits = Attempts(user_tools=(small.tasks()[0].reference.calls[0].tool,))
+    assert attempt_setting(limits, Try(row, 0, 6, "s"), False).user_tools == ()
