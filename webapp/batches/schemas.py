@@ -183,6 +183,7 @@ class BatchLine(Schema):
     id: int
     name: str
     state: str
+    variant: str
     note: str
     away: str
     cap: float | None

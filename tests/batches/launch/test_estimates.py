@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.stages import StageSettings
 from tests.batches.support import settings_at
 from tests.batches.table import TABLE, theme
@@ -54,7 +54,7 @@ def plan_line(settings: BatchSettings) -> EstimateLine:
 
 
 def dry(settings: BatchSettings, themes: int) -> Estimate:
-    return estimate([of_theme(theme(f"theme-{number}")) for number in range(themes)], settings, PIPELINE)
+    return estimate([of_theme(theme(f"theme-{number}")) for number in range(themes)], settings, ENVSCALER)
 
 
 def test_the_offline_provider_does_not_say_how_long_a_model_takes_and_writes() -> None:

@@ -41,7 +41,10 @@ from webapp.batches.launch.likely import (
 from webapp.batches.launch.usage_history import History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
-SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "choose_call": 3, "check_call": 3}
+SIDE_BY_SIDE = {
+    **{"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "choose_call": 3, "check_call": 3},
+    **{"tool_edges": 8, "prune_merge": 4, "reasoning_nodes": 4, "reasoning_edges": 4},
+}
 """Calls that one item makes at once in a stage, at most; in others each waits for the one before."""
 SHOWN = 20_000
 TOKENS = ("prompt_tokens", "completion_tokens")
@@ -212,13 +215,22 @@ def _wishes(
     for above, level in pairwise(LEVELS):
         low = shares[above].low
         reached[level] = reached[above] * (sure + (1 - sure) * low if above == "theme" else low)
+    by_graph = _draws_blueprints(pipeline)
+    graphs = ("theme", "graph", False, False, len(specs) if by_graph and items["scenario"] else 0)
     return [
         LevelWish(
-            level, Bounds(reached[level] * count, count), shares[level], assumed(stages, what, text=text, talk=talk)
+            level,
+            Bounds(reached[level] * count, count),
+            shares[level],
+            assumed(stages, what, text=text, talk=talk, by_graph=by_graph),
         )
-        for level, what, text, talk, count in kinds
+        for level, what, text, talk, count in (*kinds, graphs)
         if count
     ]
+
+
+def _draws_blueprints(pipeline: Pipeline) -> bool:
+    return any(stage.name == "blueprints" for stage in pipeline.of("theme"))
 
 
 def _find_figures(
