@@ -6,10 +6,10 @@ and reads what a model adds to it, `canonical.py` gives isomorphic blueprints on
 `execution.py` execute blueprints in the sandbox, `argument_sources.py` traces a call's values.
 
 With a model: `edge_stage.py` judges edges, one question a source tool; `blueprint_stage.py` prunes merges and adds
-reasoning nodes and edges; `state_stage.py` has a state made for a blueprint; `task_stages.py` writes the intent;
+reasoning nodes and edges; `task_stages.py` has a state made for a blueprint and writes the intent;
 `argument_stage.py` fills in arguments node by node, each executed before the next is asked for, up to the golden state;
 `refinement.py` rewrites the intent from both states and drops what a solver can do without; `solution.py` has solvers
-try it and audits it.
+try it and audits it. `words.py` is what their prompts show.
 
 What the paper leaves unpublished (numbers of walks and steps, pairing, caps, prompts) is ours.
 """

@@ -53,13 +53,13 @@ class MergeReply(AuthorReply):
     tools: tuple[str, ...] = Field(min_length=LEAST_CALLS, max_length=60)
 
 
-class NodesReply(AuthorReply):
+class ReasoningNodesReply(AuthorReply):
     """Reasoning nodes for a chain."""
 
     nodes: tuple[AddedNode, ...] = Field(default=(), max_length=20)
 
 
-class EdgesReply(AuthorReply):
+class ReasoningEdgesReply(AuthorReply):
     """Reasoning edges for a chain with its nodes."""
 
     edges: tuple[AddedEdge, ...] = Field(default=(), max_length=100)
@@ -139,7 +139,7 @@ async def _prune(kit: Kit, record: EnvironmentRecord, merge: Merge, number: int)
 async def _add_nodes(kit: Kit, record: EnvironmentRecord, blueprint: Blueprint, number: int) -> Blueprint:
     most = kit.settings.graph.reasoning_nodes
 
-    def check(reply: NodesReply) -> None:
+    def check(reply: ReasoningNodesReply) -> None:
         if len(reply.nodes) > most:
             raise InputError(f"there are {len(reply.nodes)} reasoning nodes; put in {most} at most")
         with_reasoning_nodes(blueprint, reply.nodes)
@@ -150,14 +150,14 @@ async def _add_nodes(kit: Kit, record: EnvironmentRecord, blueprint: Blueprint, 
         chain=chain_text(blueprint),
         most=str(most),
     )
-    reply = await kit.ask("author", "reasoning_nodes", words, NodesReply, check, sample=number)
+    reply = await kit.ask("author", "reasoning_nodes", words, ReasoningNodesReply, check, sample=number)
     return with_reasoning_nodes(blueprint, reply.nodes)
 
 
 async def _add_edges(
     kit: Kit, record: EnvironmentRecord, blueprint: Blueprint, graph: ToolGraph, number: int
 ) -> Blueprint:
-    def check(reply: EdgesReply) -> None:
+    def check(reply: ReasoningEdgesReply) -> None:
         _require_used(with_reasoning_edges(blueprint, reply.edges, graph))
 
     words = prompt("tool_graph", "reasoning_edges").render(
@@ -166,7 +166,7 @@ async def _add_edges(
         chain=chain_text(blueprint),
         known=edges_text(blueprint),
     )
-    reply = await kit.ask("author", "reasoning_edges", words, EdgesReply, check, sample=number)
+    reply = await kit.ask("author", "reasoning_edges", words, ReasoningEdgesReply, check, sample=number)
     return with_reasoning_edges(blueprint, reply.edges, graph)
 
 

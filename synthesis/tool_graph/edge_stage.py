@@ -28,7 +28,7 @@ class FedTool(AuthorReply):
     reason: str = Field(default="", max_length=400)
 
 
-class EdgesReply(AuthorReply):
+class ToolEdgesReply(AuthorReply):
     """What the author replies about one source tool."""
 
     edges: tuple[FedTool, ...] = Field(default=(), max_length=MOST_EDGES)
@@ -43,7 +43,12 @@ async def judge_edges(kit: Kit, record: EnvironmentRecord) -> ToolGraph:
         source = tools[number].name
         words = prompt("tool_graph", "edges").render(about=about, tools=told, source=fenced("source", source))
         reply = await kit.ask(
-            "author", "tool_edges", words, EdgesReply, lambda reply: _require_edges(reply, source, tools), sample=number
+            "author",
+            "tool_edges",
+            words,
+            ToolEdgesReply,
+            lambda reply: _require_edges(reply, source, tools),
+            sample=number,
         )
         found = {(edge.tool, edge.parameter): edge.reason for edge in reply.edges}
         return [
@@ -66,7 +71,7 @@ def read_graph_tools(record: EnvironmentRecord) -> tuple[GraphTool, ...]:
     )
 
 
-def _require_edges(reply: EdgesReply, source: str, tools: Sequence[GraphTool]) -> None:
+def _require_edges(reply: ToolEdgesReply, source: str, tools: Sequence[GraphTool]) -> None:
     known = {tool.name: tool.parameters for tool in tools}
     for edge in reply.edges:
         if edge.tool == source:
