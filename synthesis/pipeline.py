@@ -246,12 +246,12 @@ ENVSCALER = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved, u
 AUTOFORGE = Pipeline(
     (
         *THEME,
-        Stage("tool_edges", "theme", ("author",), ("assemble",), ToolGraph, map_tools, skipped=only_assessed),  # AF 3.2
+        Stage("edges", "theme", ("author",), ("assemble",), ToolGraph, map_tools, skipped=only_assessed),  # AF 3.2
         Stage(
             "blueprints",
             "theme",
             ("author",),
-            ("assemble", "tool_edges"),
+            ("assemble", "edges"),
             BlueprintSet,
             draw_blueprints,
             skipped=only_assessed,

@@ -92,7 +92,7 @@ def changed(request: HttpRequest, pk: int, act: Callable[[], Any]) -> dict[str, 
 @router.get("/batches", auth=needs("read"), response=PageOf[BatchLine])
 def list_batches(request: HttpRequest, query: Query[BatchQuery]) -> Any:
     """Batches, newest first."""
-    return cursor_page(queries.batches(query.state or "").defer("settings"), query)
+    return cursor_page(queries.batches(query.state or "", query.variant or "").defer("settings"), query)
 
 
 @router.post("/batches", auth=needs("synthesise"), response={202: BatchOut})

@@ -16,9 +16,10 @@ GROUPS = 200
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)
 
 
-def batches(state: str = "") -> QuerySet[Batch]:
+def batches(state: str = "", variant: str = "") -> QuerySet[Batch]:
     rows = Batch.objects.select_related("created_by", "cloned_from")
-    return rows.filter(state=state) if state else rows
+    rows = rows.filter(state=state) if state else rows
+    return rows.filter(variant=variant) if variant else rows
 
 
 def find_pipeline(batch: int) -> Pipeline:

@@ -28,7 +28,7 @@ STAGE_WORDS = {
     "assess": "the tester calls every tool, the checker judges what each call did; tools that fail are repaired or "
     "taken out; too low a score is rejected",
     "state": "an initial state, constructed and checked",
-    "tool_edges": "which tool's output another one takes, judged one source at a time",
+    "edges": "which tool's output another one takes, judged one source at a time",
     "blueprints": "walks on the graph of tools, merged in pairs and pruned; reasoning nodes and edges; no two alike",
     "intent": "what a user says so that the steps of the blueprint are needed",
     "arguments": "each call filled in and executed, up to the golden state",
