@@ -45,8 +45,8 @@ def reasoning_nodes(shelf: ThemeFiles, call: StageCall) -> str:
         for thought in request.thoughts:
             read = f"t{first + thought.after}"
             derivation = thought.derivation.replace('"T"', f'"{read}"')
-            nodes.append({"after": read, "purpose": thought.purpose, "inputs": [read], "derivation": derivation})
-    return json.dumps({"nodes": nodes})
+            nodes.append(f"# Node: {thought.purpose}\n# After: {read}\n{derivation}")
+    return _code("\n".join(nodes) or "NODES = 0\n")
 
 
 def reasoning_edges(shelf: ThemeFiles, call: StageCall) -> str:
@@ -82,7 +82,8 @@ def arguments(shelf: ThemeFiles, call: StageCall) -> str:
     for node, result in results.items():
         made = steps.send(result) if node.startswith("t") else made
     _, given = made
-    return json.dumps({"arguments": [_sourced(name, value, asked["intent"], results) for name, value in given.items()]})
+    sources = {name: _find_source(value, asked["intent"], results) for name, value in given.items()}
+    return _code(f"VALUES = {given!r}\nSOURCES = {sources!r}\n")
 
 
 def refined(shelf: ThemeFiles, call: StageCall) -> str:
@@ -143,15 +144,20 @@ def _results(text: str) -> Iterator[tuple[str, Any]]:
             yield match[1], as_json(match[2])
 
 
-def _sourced(name: str, value: Any, words: str, results: dict[str, Any]) -> dict[str, Any]:
-    """A value with where it comes from: worked out, said, documented, or returned by the latest call that has it."""
+def _find_source(value: Any, words: str, results: dict[str, Any]) -> str:
+    """Where a value comes from: worked out, documented, said, or returned by the latest call that has it."""
     thought = [node for node, result in results.items() if node.startswith("r") and result == value]
     if thought:
-        return {"name": name, "value": value, "source": "result", "nodes": thought[-1:]}
-    if isinstance(value, bool) or str(value) in words:
-        return {"name": name, "value": value, "source": "tool" if isinstance(value, bool) else "intent"}
-    held = [node for node, result in results.items() if json.dumps(value) in json.dumps(result)]
-    return {"name": name, "value": value, "source": "result", "nodes": held[-1:]}
+        return thought[-1]
+    if isinstance(value, bool):
+        return "tool"
+    if str(value) in words:
+        return "intent"
+    return [node for node, result in results.items() if json.dumps(value) in json.dumps(result)][-1]
+
+
+def _code(source: str) -> str:
+    return f"```python\n{source}```"
 
 
 def _describe_edge(parameter: str) -> str:

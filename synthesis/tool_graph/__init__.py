@@ -9,7 +9,7 @@ With a model: `edge_stage.py` judges edges, one question a source tool; `bluepri
 reasoning nodes and edges; `task_stages.py` has a state made for a blueprint and writes the intent;
 `argument_stage.py` fills in arguments node by node, each executed before the next is asked for, up to the golden state;
 `refinement.py` rewrites the intent from both states and drops what a solver can do without; `solution.py` has solvers
-try it and audits it. `words.py` is what their prompts show.
+try it and audits it. `words.py` is what their prompts show, `reply_forms.py` reads replies that are code.
 
 What the paper leaves unpublished (numbers of walks and steps, pairing, caps, prompts) is ours.
 """

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field
-
 from synthesis.assessment.prompt_values import shown
 from synthesis.contracts import (
     Blueprint,
@@ -21,7 +19,6 @@ from synthesis.contracts import (
     ReferenceCall,
     Tool,
 )
-from synthesis.contracts.blueprints import ArgumentSource
 from synthesis.contracts.verifier_kinds import GoldenVerifier
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InputError, MalformedReply, ProgramError, Rejected
@@ -29,7 +26,6 @@ from synthesis.formats.records import EnvironmentRecord
 from synthesis.prompts import fenced, prompt
 from synthesis.runtime import state_hash
 from synthesis.scenarios import prompt_text
-from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import Unfit, World, rejected, world_of
 from synthesis.tool_graph.argument_sources import require_source
@@ -37,6 +33,7 @@ from synthesis.tool_graph.canonical import blueprint_digest
 from synthesis.tool_graph.dag import make_blueprint
 from synthesis.tool_graph.derivations import require_derivation, run_derivation
 from synthesis.tool_graph.execution import Execution, execute_nodes
+from synthesis.tool_graph.reply_forms import GivenArgument, read_arguments
 from synthesis.tool_graph.task_stages import require_blueprint
 from synthesis.tool_graph.words import chain_text, edges_text, results_text, tools_text
 from synthesis.verifiers.golden.golden_states import make_golden
@@ -44,22 +41,6 @@ from synthesis.verifiers.golden.golden_states import make_golden
 DANGLING, REFUSED, DERIVATION = "dangling_argument", "gold_refused", "derivation_fails"
 UNCHANGED = "golden_unchanged"
 """The golden state is the state at the start: nothing is there to reach."""
-
-
-class GivenArgument(AuthorReply):
-    """One value as the author gives it."""
-
-    name: str = Field(max_length=200)
-    source: ArgumentSource
-    value: Any = None
-    nodes: tuple[str, ...] = Field(default=(), max_length=20)
-    derivation: str = Field(default="", max_length=4_000)
-
-
-class ArgumentsReply(AuthorReply):
-    """What one call is made with."""
-
-    arguments: tuple[GivenArgument, ...] = Field(default=(), max_length=60)
 
 
 async def fill_arguments(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft) -> TaskDraft:
@@ -142,22 +123,22 @@ class _Asked:
             known=edges_text(self._blueprint, node.id),
         )
 
-        async def check(reply: ArgumentsReply) -> None:
+        async def check(source: str) -> None:
             self._kit.check_stop()
-            self._node = await self._kit.run(self._read, node, tool, reply)
+            self._node = await self._kit.run(self._read, node, tool, source)
 
         place = [item.id for item in self._blueprint.nodes].index(node.id)
         try:
-            await self._kit.ask("author", "arguments", words, ArgumentsReply, check, sample=place)
+            await self._kit.ask_code("author", "arguments", words, check, sample=place)
         except MalformedReply as error:
             raise rejected(error) from error
         assert self._node is not None
         return self._node
 
-    def _read(self, node: BlueprintNode, tool: Tool, reply: ArgumentsReply) -> BlueprintNode:
+    def _read(self, node: BlueprintNode, tool: Tool, source: str) -> BlueprintNode:
         """The node with a reply's values, executed. Raises Unfit with what is wrong."""
         arguments = []
-        for given in reply.arguments:
+        for given in read_arguments(source):
             if given.name not in tool.parameters.get("properties", {}):
                 raise Unfit(DANGLING, f"{tool.name} takes no parameter {given.name!r:.80}")
             argument = self._worked_out(given) if given.source == "derivation" else _take_given(given)
@@ -187,7 +168,7 @@ class _Asked:
 
 
 def _take_given(given: GivenArgument) -> NodeArgument:
-    nodes = given.nodes if given.source == "result" else ()
+    nodes = (given.node,) if given.source == "result" else ()
     return NodeArgument(name=given.name, value=given.value, source=given.source, nodes=nodes)
 
 

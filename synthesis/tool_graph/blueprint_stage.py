@@ -17,9 +17,10 @@ from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.checks import all_of
 from synthesis.tool_graph.canonical import blueprint_digest
-from synthesis.tool_graph.dag import AddedEdge, AddedNode, build_blueprint, with_reasoning_edges, with_reasoning_nodes
+from synthesis.tool_graph.dag import AddedEdge, build_blueprint, with_reasoning_edges, with_reasoning_nodes
 from synthesis.tool_graph.graph import ToolGraph
 from synthesis.tool_graph.merges import Merge, Merges, is_pruned_from
+from synthesis.tool_graph.reply_forms import read_reasoning_nodes
 from synthesis.tool_graph.walks import draw_walks
 from synthesis.tool_graph.words import chain_text, edges_text, tools_text
 
@@ -51,12 +52,6 @@ class MergeReply(AuthorReply):
     """What is left of a merged chain."""
 
     tools: tuple[str, ...] = Field(min_length=LEAST_CALLS, max_length=60)
-
-
-class ReasoningNodesReply(AuthorReply):
-    """Reasoning nodes for a chain."""
-
-    nodes: tuple[AddedNode, ...] = Field(default=(), max_length=20)
 
 
 class ReasoningEdgesReply(AuthorReply):
@@ -139,10 +134,11 @@ async def _prune(kit: Kit, record: EnvironmentRecord, merge: Merge, number: int)
 async def _add_nodes(kit: Kit, record: EnvironmentRecord, blueprint: Blueprint, number: int) -> Blueprint:
     most = kit.settings.graph.reasoning_nodes
 
-    def check(reply: ReasoningNodesReply) -> None:
-        if len(reply.nodes) > most:
-            raise InputError(f"there are {len(reply.nodes)} reasoning nodes; put in {most} at most")
-        with_reasoning_nodes(blueprint, reply.nodes)
+    def check(source: str) -> None:
+        nodes = read_reasoning_nodes(source)
+        if len(nodes) > most:
+            raise InputError(f"there are {len(nodes)} reasoning nodes; put in {most} at most")
+        with_reasoning_nodes(blueprint, nodes)
 
     words = prompt("tool_graph", "reasoning_nodes").render(
         about=prompt_text.about(record),
@@ -150,8 +146,8 @@ async def _add_nodes(kit: Kit, record: EnvironmentRecord, blueprint: Blueprint, 
         chain=chain_text(blueprint),
         most=str(most),
     )
-    reply = await kit.ask("author", "reasoning_nodes", words, ReasoningNodesReply, check, sample=number)
-    return with_reasoning_nodes(blueprint, reply.nodes)
+    source = await kit.ask_code("author", "reasoning_nodes", words, check, sample=number)
+    return with_reasoning_nodes(blueprint, read_reasoning_nodes(source))
 
 
 async def _add_edges(

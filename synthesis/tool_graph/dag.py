@@ -17,11 +17,10 @@ PURPOSE_CHARS = 300
 
 
 class AddedNode(AuthorReply):
-    """A reasoning node as a model adds it: behind the call `after`, over the results of `inputs`."""
+    """A reasoning node as a model adds it: behind the call `after`, over the results that its code reads."""
 
     after: str = Field(max_length=10)
     purpose: str = Field(min_length=5, max_length=PURPOSE_CHARS)
-    inputs: tuple[str, ...] = Field(min_length=1, max_length=10)
     derivation: str = Field(min_length=10, max_length=4_000)
 
 
@@ -57,8 +56,8 @@ def build_blueprint(graph: ToolGraph, tools: Sequence[str]) -> Blueprint:
 def with_reasoning_nodes(blueprint: Blueprint, added: Sequence[AddedNode]) -> Blueprint:
     """The blueprint with reasoning nodes `r1`, `r2`, ... put in behind the calls that they name.
 
-    A node may read what stands before it, reasoning nodes included. Raises InputError: an unknown or later input, or a
-    derivation that cannot be used.
+    A node may read what stands before it, reasoning nodes included. Raises InputError: a derivation that cannot be
+    used, or that reads an unknown or later node.
     """
     nodes = list(blueprint.nodes)
     edges = list(blueprint.edges)
@@ -69,21 +68,15 @@ def with_reasoning_nodes(blueprint: Blueprint, added: Sequence[AddedNode]) -> Bl
         place = ids.index(item.after) + 1
         while place < len(nodes) and nodes[place].kind == "reason":
             place += 1
-        wrong = [name for name in item.inputs if name not in ids[:place]]
-        if wrong:
-            raise InputError(f"reasoning node {number}: it reads {wrong[0]!r}, which does not stand before it")
         name = f"r{number}"
         try:
-            require_derivation(item.derivation, item.inputs)
+            inputs = require_derivation(item.derivation, ids[:place])
         except InputError as error:
             raise InputError(f"reasoning node {number}: {error}") from error
         nodes.insert(
             place, BlueprintNode(id=name, kind="reason", purpose=item.purpose, derivation=item.derivation.strip())
         )
-        edges += [
-            BlueprintEdge(source=source, target=name, kind="reason", why=item.purpose)
-            for source in dict.fromkeys(item.inputs)
-        ]
+        edges += [BlueprintEdge(source=source, target=name, kind="reason", why=item.purpose) for source in inputs]
     return make_blueprint(nodes, edges, blueprint.walks)
 
 

@@ -90,7 +90,7 @@ def test_a_blueprint_takes_each_parameter_from_the_nearest_tool_before() -> None
 
 def test_reasoning_is_put_in_behind_what_it_reads() -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
-    node = AddedNode(after="t1", purpose="what all rooms cost", inputs=("t1",), derivation=SUM)
+    node = AddedNode(after="t1", purpose="what all rooms cost", derivation=SUM)
     thought = with_reasoning_nodes(blueprint, [node])
     assert [item.id for item in thought.nodes] == ["t1", "r1", "t2"]
     whole = with_reasoning_edges(thought, [AddedEdge(source="r1", target="t2", parameter="room_id")], GRAPH)
@@ -118,7 +118,6 @@ def test_edges_that_close_a_cycle_or_lead_nowhere_are_refused(added: AddedEdge, 
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"inputs": ("t2",)}, "does not stand before it"),
         ({"after": "t7"}, "`after` names 't7'"),
         ({"derivation": "def work(results):\n    return 1"}, "one function `def derive"),
         ({"derivation": 'def derive(results):\n    return results["t2"]'}, "reads 't2'"),
@@ -128,7 +127,7 @@ def test_edges_that_close_a_cycle_or_lead_nowhere_are_refused(added: AddedEdge, 
 )
 def test_reasoning_nodes_that_cannot_be_used_are_refused(change: dict[str, object], said: str) -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
-    node = {"after": "t1", "purpose": "what all rooms cost", "inputs": ("t1",), "derivation": SUM} | change
+    node = {"after": "t1", "purpose": "what all rooms cost", "derivation": SUM} | change
     with pytest.raises(InputError, match=said):
         with_reasoning_nodes(blueprint, [AddedNode.model_validate(node)])
 
@@ -184,7 +183,7 @@ def test_derivations_count_by_what_they_do() -> None:
     blueprint = build_blueprint(GRAPH, ("list_rooms", "clean_room"))
 
     def digest(source: str) -> str:
-        node = AddedNode(after="t1", purpose="what all rooms cost", inputs=("t1",), derivation=source)
+        node = AddedNode(after="t1", purpose="what all rooms cost", derivation=source)
         return blueprint_digest(with_reasoning_nodes(blueprint, [node]))
 
     spaced = SUM.replace("    return", "    # all of them\n    return")

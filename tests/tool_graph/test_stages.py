@@ -14,7 +14,7 @@ import pytest
 
 from synthesis.contracts import Blueprint, Message
 from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.errors import Rejected
+from synthesis.errors import InputError, Rejected
 from synthesis.formats.records import EnvironmentRecord, ToolRecord
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import StageCall
@@ -28,6 +28,7 @@ from synthesis.tool_graph.dag import build_blueprint
 from synthesis.tool_graph.edge_stage import judge_edges, read_graph_tools
 from synthesis.tool_graph.graph import GraphEdge, ToolGraph
 from synthesis.tool_graph.refinement import refine
+from synthesis.tool_graph.reply_forms import read_arguments, read_reasoning_nodes
 from synthesis.tool_graph.solution import audit_golden, solve_golden
 from synthesis.tool_graph.task_stages import make_state_for
 
@@ -78,14 +79,25 @@ GRAPH = ToolGraph(
         GraphEdge(source="list_rooms", target=target, parameter="room_id") for target in ("set_price", "shuffle")
     ),
 )
+
+
+def code(source: str) -> Message:
+    return Message(role="assistant", content=f"```python\n{source}\n```")
+
+
 FEEDS = {"edges": [{"tool": "set_price", "parameter": "room_id"}]}
 NONE: dict[str, Any] = {"edges": []}
-LISTED = {"arguments": [{"name": "floor", "value": 2, "source": "intent"}]}
+LISTED = code('VALUES = {"floor": 2}\nSOURCES = {"floor": "intent"}')
 
 
-def price(value: int = 60, room: str = "R-1", **more: Any) -> dict[str, Any]:
-    room_id = {"name": "room_id", "value": room, "source": "result", "nodes": ["t1"]} | more
-    return {"arguments": [room_id, {"name": "price", "value": value, "source": "intent"}]}
+def price(value: int = 60, room: str = "R-1", source: str = "t1") -> Message:
+    values, sources = {"room_id": room, "price": value}, {"room_id": source, "price": "intent"}
+    return code(f"VALUES = {values!r}\nSOURCES = {sources!r}")
+
+
+def derived(body: str) -> Message:
+    head = 'VALUES = {"price": 60}\nSOURCES = {"price": "intent"}\n'
+    return code(f"{head}\n# Parameter: room_id\ndef derive(results):\n    return {body}")
 
 
 def say(instruction: str) -> dict[str, str]:
@@ -163,7 +175,7 @@ def test_merges_that_come_to_the_same_or_to_nothing_are_dropped_with_their_reaso
     author = Author(
         {
             "prune_merge": [{"tools": ["list_rooms", "set_price"]}],
-            "reasoning_nodes": [{"nodes": []}],
+            "reasoning_nodes": [code("NODES = 0")],
             "reasoning_edges": [NONE],
         }
     )
@@ -183,10 +195,7 @@ def test_merges_that_come_to_the_same_or_to_nothing_are_dropped_with_their_reaso
 
 
 def test_calls_are_filled_in_from_results_and_executed_to_a_golden_state(sandbox: Sandbox) -> None:
-    cheapest = (
-        'def derive(results):\n    return min(results["t1"]["rooms"], key=lambda room: room["price"])["room_id"]\n'
-    )
-    worked_out = price(room="R-2", source="derivation", derivation=cheapest, nodes=[])
+    worked_out = derived('min(results["t1"]["rooms"], key=lambda room: room["price"])["room_id"]')
     for reply, source in ((price(), "result"), (worked_out, "derivation")):
         author = Author({"arguments": [lambda call, reply=reply: LISTED if call.site.sample == 0 else reply]})
         task = filled(sandbox, author)
@@ -195,7 +204,8 @@ def test_calls_are_filled_in_from_results_and_executed_to_a_golden_state(sandbox
         assert task.reference is not None
         assert [call.arguments for call in task.reference.calls] == [{"floor": 2}, {"room_id": "R-1", "price": 60}]
         assert task.blueprint is not None
-        assert task.blueprint.nodes[1].arguments[0].source == source
+        sources = {argument.name: argument.source for argument in task.blueprint.nodes[1].arguments}
+        assert sources == {"price": "intent", "room_id": source}
         assert task.blueprint.digest
 
 
@@ -204,13 +214,10 @@ def test_calls_are_filled_in_from_results_and_executed_to_a_golden_state(sandbox
     [
         (price(value=61), "dangling_argument"),
         (price(room="R-7"), "dangling_argument"),
-        ({"arguments": [{"name": "colour", "value": 2, "source": "intent"}]}, "dangling_argument"),
+        (code('VALUES = {"colour": 2}\nSOURCES = {"colour": "intent"}'), "dangling_argument"),
         (price(room="2", source="intent"), "gold_refused"),
-        (
-            price(source="derivation", derivation="def derive(results):\n    return results['t1']['x']"),
-            "derivation_fails",
-        ),
-        (price(source="derivation", derivation="def derive(results):\n    return results['t9']"), "derivation_fails"),
+        (derived('results["t1"]["x"]'), "derivation_fails"),
+        (derived('results["t9"]'), "derivation_fails"),
     ],
 )
 def test_a_call_that_stays_unfit_ends_the_task_with_its_reason(sandbox: Sandbox, reply: Any, reason: str) -> None:
@@ -228,7 +235,7 @@ def test_a_golden_state_that_is_the_start_or_never_the_same_is_none(sandbox: San
         filled(sandbox, author, same)
     assert told.value.reason == "golden_unchanged"
     shuffled = TASK.model_copy(update={"blueprint": build_blueprint(GRAPH, ("list_rooms", "shuffle"))})
-    room = {"arguments": [{"name": "room_id", "value": "R-1", "source": "result", "nodes": ["t1"]}]}
+    room = code('VALUES = {"room_id": "R-1"}\nSOURCES = {"room_id": "t1"}')
     with pytest.raises(Rejected) as told:
         filled(sandbox, Author({"arguments": [lambda call: LISTED if call.site.sample == 0 else room]}), shuffled)
     assert told.value.reason == "volatile_unapproved"
@@ -288,3 +295,31 @@ def test_words_that_nobody_can_work_by_end_the_task(sandbox: Sandbox, golden: Ta
 def test_a_blueprint_is_read_back_as_it_was_stored(golden: TaskDraft) -> None:
     assert golden.blueprint is not None
     assert Blueprint.model_validate_json(golden.blueprint.model_dump_json()) == golden.blueprint
+
+
+def test_forms_of_code_are_read_and_what_is_none_is_told() -> None:
+    (node,) = read_reasoning_nodes("# Node: the sum\n# After: t1\ndef derive(results):\n    return results['t1']\n")
+    assert (node.purpose, node.after) == ("the sum", "t1")
+    assert node.derivation.startswith("def derive")
+    assert read_reasoning_nodes("NODES = 0") == []
+    assert read_arguments("VALUES = {}\nSOURCES = {}") == []
+    made = read_arguments(
+        'VALUES = {"a": None}\nSOURCES = {"a": "tool"}\n# Parameter: b\ndef derive(results):\n    return 1'
+    )
+    assert [(item.name, item.source) for item in made] == [("a", "tool"), ("b", "derivation")]
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ('VALUES = {"a": 1}', "'a' is in one of them only"),
+        ('VALUES = {"a": 1 + x}\nSOURCES = {"a": "tool"}', "VALUES must be a plain Python value"),
+        ("VALUES = [1]", "must be a dictionary"),
+        ("VALUES = {", "is no Python"),
+    ],
+)
+def test_arguments_that_cannot_be_read_say_why(source: str, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        read_arguments(source)
+    with pytest.raises(InputError, match="no line `# After: `"):
+        read_reasoning_nodes("# Node: the sum\ndef derive(results):\n    return 1")
