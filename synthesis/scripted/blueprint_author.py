@@ -52,11 +52,11 @@ def reasoning_nodes(shelf: ThemeFiles, call: StageCall) -> str:
 def reasoning_edges(shelf: ThemeFiles, call: StageCall) -> str:
     """What those thoughts feed."""
     fed = [
-        {"target": f"t{first + thought.feeds}", "parameter": thought.parameter, "why": thought.why}
+        {"end": f"t{first + thought.feeds}", "parameter": thought.parameter, "why": thought.why}
         for first, request in _places(shelf, _asked(call, "reasoning_edges")["chain"])
         for thought in request.thoughts
     ]
-    return json.dumps({"edges": [{"source": f"r{number}", **edge} for number, edge in enumerate(fed, 1)]})
+    return json.dumps({"edges": [{"start": f"r{number}", **edge} for number, edge in enumerate(fed, 1)]})
 
 
 def blueprint_state(shelf: ThemeFiles, call: StageCall) -> str:

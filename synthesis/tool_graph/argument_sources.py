@@ -12,13 +12,13 @@ from typing import Any
 from synthesis.contracts import NodeArgument, Tool
 from synthesis.errors import InputError
 
-_NUMBER = re.compile(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])")
+_NUMBER = re.compile(r"(?<![\w.])(?<!\w-)\d[\d,]*(?:\.\d+)?(?![\w])")
 _WORDS = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]
 SHOWN = 120
 
 
 def is_said(words: str, value: Any) -> bool:
-    """Whether a value stands in the words of a task: texts in any case, numbers as digits or small ones in words, dates
+    """Whether a value stands in the words of a task: texts as whole words in any case, numbers as digits or small ones in words, dates
     also as a day and the name of its month, each item of a list, each value of an object. True, false and nothing are
     how words are meant, and count as said."""
     if value is None or isinstance(value, bool):
@@ -30,7 +30,8 @@ def is_said(words: str, value: Any) -> bool:
     if isinstance(value, int | float):
         return value in _numbers(words)
     text = _plain(str(value))
-    return not text or text in _plain(words) or _is_dated(words, str(value))
+    stands = re.search(rf"(?<!\w){re.escape(text)}(?!\w)", _plain(words)) is not None
+    return not text or stands or _is_dated(words, str(value))
 
 
 def is_held(result: Any, value: Any) -> bool:

@@ -25,10 +25,10 @@ class AddedNode(AuthorReply):
 
 
 class AddedEdge(AuthorReply):
-    """A reasoning edge as a model adds it. `source` and `target` are ids of nodes."""
+    """A reasoning edge as a model adds it. `start` and `end` are ids of nodes."""
 
-    source: str = Field(max_length=10)
-    target: str = Field(max_length=10)
+    start: str = Field(max_length=10)
+    end: str = Field(max_length=10)
     parameter: str = Field(default="", max_length=200)
     why: str = Field(default="", max_length=PURPOSE_CHARS)
 
@@ -91,18 +91,20 @@ def with_reasoning_edges(blueprint: Blueprint, added: Sequence[AddedEdge], graph
     parameters = {tool.name: tool.parameters for tool in graph.tools}
     edges = list(blueprint.edges)
     for item in added:
-        for name in (item.source, item.target):
+        for name in (item.start, item.end):
             if name not in nodes:
                 raise InputError(f"an edge names the node {name!r}, and the nodes are {_listed(list(nodes))}")
-        if places[item.source] >= places[item.target]:
+        if places[item.start] >= places[item.end]:
             raise InputError(_say_backward(blueprint, item))
-        target = nodes[item.target]
+        target = nodes[item.end]
         if target.kind == "reason":
-            raise InputError(f"an edge goes into {item.target}, and what a reasoning node reads was said with it")
+            raise InputError(f"an edge goes into {item.end}, and what a reasoning node reads was said with it")
         if item.parameter and item.parameter not in parameters[target.tool]:
-            raise InputError(f"{item.target} is {target.tool}, which takes no parameter {item.parameter!r}")
+            raise InputError(f"{item.end} is {target.tool}, which takes no parameter {item.parameter!r}")
         edges = [edge for edge in edges if not _replaces(item, edge)]
-        edges.append(BlueprintEdge(kind="reason", **item.model_dump()))
+        edges.append(
+            BlueprintEdge(source=item.start, target=item.end, kind="reason", parameter=item.parameter, why=item.why)
+        )
     return make_blueprint(list(blueprint.nodes), edges, blueprint.walks)
 
 
@@ -137,17 +139,17 @@ def find_cycle(edges: Sequence[BlueprintEdge]) -> list[str]:
 
 
 def _replaces(item: AddedEdge, edge: BlueprintEdge) -> bool:
-    if edge.target != item.target:
+    if edge.target != item.end:
         return False
     same_place = bool(item.parameter) and edge.parameter == item.parameter and edge.kind == "output"
-    return same_place or (edge.source == item.source and edge.parameter in ("", item.parameter))
+    return same_place or (edge.source == item.start and edge.parameter in ("", item.parameter))
 
 
 def _say_backward(blueprint: Blueprint, item: AddedEdge) -> str:
-    edge = BlueprintEdge(source=item.source, target=item.target, kind="reason")
+    edge = BlueprintEdge(source=item.start, target=item.end, kind="reason")
     cycle = find_cycle([*blueprint.edges, edge])
     closes = f", and would close the cycle {' -> '.join(cycle)}" if cycle else ""
-    return f"the edge from {item.source} to {item.target} points backward{closes}: edges point forward only"
+    return f"the edge from {item.start} to {item.end} points backward{closes}: edges point forward only"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -92,7 +92,9 @@ def test_derivations_cannot_reach_out_of_the_sandbox(sandbox: Sandbox) -> None:
     ("words", "value", "said"),
     [
         ("Book it for Anna Keller.", "anna keller", True),
-        ("Book it for Anna Keller.", "Anna Kell", True),
+        ("Book it for Anna Keller.", "Anna Kell", False),
+        ("Move it to R-10.", "R-1", False),
+        ("Move it to R-10.", 10, False),
         ("It costs 1,250.50 francs.", 1250.5, True),
         ("It costs 120 francs.", 12, False),
         ("Two rooms, please.", 2, True),

@@ -93,7 +93,7 @@ def test_reasoning_is_put_in_behind_what_it_reads() -> None:
     node = AddedNode(after="t1", purpose="what all rooms cost", derivation=SUM)
     thought = with_reasoning_nodes(blueprint, [node])
     assert [item.id for item in thought.nodes] == ["t1", "r1", "t2"]
-    whole = with_reasoning_edges(thought, [AddedEdge(source="r1", target="t2", parameter="room_id")], GRAPH)
+    whole = with_reasoning_edges(thought, [AddedEdge(start="r1", end="t2", parameter="room_id")], GRAPH)
     assert {(edge.source, edge.target, edge.kind) for edge in whole.edges} == {
         ("t1", "r1", "reason"),
         ("r1", "t2", "reason"),
@@ -103,10 +103,10 @@ def test_reasoning_is_put_in_behind_what_it_reads() -> None:
 @pytest.mark.parametrize(
     ("added", "said"),
     [
-        (AddedEdge(source="t2", target="t1"), "t2 -> t1 -> t2"),
-        (AddedEdge(source="t1", target="t1"), "points backward"),
-        (AddedEdge(source="t9", target="t2"), "names the node 't9'"),
-        (AddedEdge(source="t1", target="t2", parameter="colour"), "takes no parameter 'colour'"),
+        (AddedEdge(start="t2", end="t1"), "t2 -> t1 -> t2"),
+        (AddedEdge(start="t1", end="t1"), "points backward"),
+        (AddedEdge(start="t9", end="t2"), "names the node 't9'"),
+        (AddedEdge(start="t1", end="t2", parameter="colour"), "takes no parameter 'colour'"),
     ],
 )
 def test_edges_that_close_a_cycle_or_lead_nowhere_are_refused(added: AddedEdge, said: str) -> None:
