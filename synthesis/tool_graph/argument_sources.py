@@ -18,9 +18,9 @@ SHOWN = 120
 
 
 def is_said(words: str, value: Any) -> bool:
-    """Whether a value stands in the words of a task: texts as whole words in any case, numbers as digits or small ones in words, dates
-    also as a day and the name of its month, each item of a list, each value of an object. True, false and nothing are
-    how words are meant, and count as said."""
+    """Whether a value stands in the words of a task: texts as whole words in any case, numbers as digits or small ones
+    in words, dates also as a day and the name of its month, each item of a list, each value of an object. True, false
+    and nothing are how words are meant, and count as said."""
     if value is None or isinstance(value, bool):
         return True
     if isinstance(value, list):
