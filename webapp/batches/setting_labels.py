@@ -43,11 +43,11 @@ STAGE_WORDS = {
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",
 }
-VARIANT_WORDS: dict[str, str] = {
-    "envscaler": "EnvScaler: a state, then an instruction with checks",
-    "autoforge": "AutoForge: a blueprint from a graph of tools, executed to a golden state",
-}
-"""What a pipeline does from an environment on, by variant."""
+VARIANT_TITLES: dict[str, str] = {"envscaler": "EnvScaler", "autoforge": "AutoForge"}
+VARIANT_HINT = (
+    "whose way from an environment to its tasks. EnvScaler: a state, then an instruction with checks. AutoForge: a "
+    "blueprint from a graph of tools, executed to a golden state"
+)
 SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
 

@@ -17,7 +17,7 @@ from tests.rollouts_web.support import person
 from webapp.batches.launch.estimate import Estimate, estimate
 from webapp.batches.models import Batch
 from webapp.batches.services import create_batch, of_theme
-from webapp.batches.setting_labels import VARIANT_WORDS
+from webapp.batches.setting_labels import VARIANT_TITLES
 from webapp.batches.spec import BatchSettings
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -29,7 +29,7 @@ def researcher() -> Client:
 
 
 def test_every_variant_has_its_words() -> None:
-    assert PIPELINES.keys() == VARIANT_WORDS.keys()
+    assert PIPELINES.keys() == VARIANT_TITLES.keys()
     assert BatchSettings().pipeline is ENVSCALER
 
 

@@ -27,7 +27,8 @@ from webapp.batches.setting_labels import (
     RUNNING,
     SCRIPTED_LABEL,
     STAGE_SETTINGS,
-    VARIANT_WORDS,
+    VARIANT_HINT,
+    VARIANT_TITLES,
     SettingLabel,
 )
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -103,7 +104,7 @@ class SettingsForm(forms.Form):
 
     name = _text("Name", PlainInput)
     token = forms.CharField(max_length=64, widget=forms.HiddenInput)
-    variant = forms.ChoiceField(label="Variant", help_text="whose way from an environment to its tasks", required=False)
+    variant = forms.ChoiceField(label="Variant", help_text=VARIANT_HINT, required=False)
     preset = forms.ChoiceField(choices=list(TITLES.items()), required=False, widget=forms.HiddenInput)
     cap = forms.FloatField(label="Spend cap", help_text="the batch pauses before it spends more", required=False)
     seed = forms.IntegerField(required=False)
@@ -115,7 +116,7 @@ class SettingsForm(forms.Form):
     def __init__(self, data: Any = None, files: Any = None, *, before: BatchSettings, **named: Any) -> None:
         named["initial"] = _initial(before) | {"token": secrets.token_urlsafe(18)} | named.get("initial", {})
         super().__init__(data, files, use_required_attribute=False, **named)
-        self.fields["variant"].choices = list(VARIANT_WORDS.items())  # type: ignore[attr-defined]
+        self.fields["variant"].choices = list(VARIANT_TITLES.items())  # type: ignore[attr-defined]
         self.before = before
         self.settings = before
         for setting in STAGE_SETTINGS:

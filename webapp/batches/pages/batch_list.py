@@ -15,7 +15,7 @@ from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
 from webapp.batches.pages.descriptions import actions
-from webapp.batches.setting_labels import VARIANT_WORDS
+from webapp.batches.setting_labels import VARIANT_TITLES
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
@@ -45,12 +45,11 @@ NEWEST = 6
 
 def filters_for(user: Any) -> tuple[ListFilter, ...]:
     """The filters of the list for one person."""
-    variants = [(name, words.partition(":")[0]) for name, words in VARIANT_WORDS.items()]
     replies = [("scripted", "scripted"), ("live", "live models")]
     return (
         list_filters.contains("q", "Name", "name"),
         list_filters.choice("state", "State", BatchState.values),
-        list_filters.choice("variant", "Variant", variants),
+        list_filters.choice("variant", "Variant", VARIANT_TITLES.items()),
         ListFilter(
             "replies",
             "Replies",
