@@ -22,6 +22,7 @@ from synthesis.tasks.repair_form import read_repair
 from synthesis.tasks.trajectory_filters import PossibleVerdict
 from synthesis.taxonomy.group_judge import GroupReply
 from synthesis.taxonomy.place_judge import PlaceReply
+from synthesis.themes.inversion import InvertedTheme
 from synthesis.themes.pair_judge import SameThemeVerdict
 from synthesis.themes.tasks import InferredTheme, JudgedTask
 from synthesis.themes.theme_lists import LikeThemesReply
@@ -34,7 +35,7 @@ from synthesis.tool_graph.task_stages import IntentReply
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
     *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, UserFaultsReply, ReviewReply, PlaceReply),
-    *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply),
+    *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply, InvertedTheme),
     *(ToolEdgesReply, MergeReply, ReasoningEdgesReply, IntentReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")

@@ -41,7 +41,8 @@ def assumed(
     settings: StageSettings, level: str, *, text: bool, talk: bool, by_graph: bool = False
 ) -> dict[tuple[str, str], AssumedUsage]:
     """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
-    `graph` what one asks for behind that in a variant that draws its tasks `by_graph`.
+    `inversion` what a theme of mere tools asks for besides, `graph` what an environment asks for behind its assessment
+    in a variant that draws its tasks `by_graph`.
 
     Upper ends of calls hold replies that have to be asked for again.
     """
@@ -49,6 +50,8 @@ def assumed(
         return _drawing(settings, level)
     if level == "environment":
         return _assessing(settings, late=False)
+    if level == "inversion":
+        return {("author", "invert_tools"): AssumedUsage(Bounds(1, 2), LONG_READING)}
     if level == "theme":
         reading_text = {("author", stage): AssumedUsage(Bounds(1, 2)) for stage in ("judge_task", "infer_theme")}
         return (
