@@ -15,10 +15,12 @@ from synthesis.contracts import (
     Allowance,
     AnswerField,
     Attempt,
+    Blueprint,
     CheckRecord,
     ChecksVerifier,
     Frame,
     Frozen,
+    GoldenVerifier,
     Outcome,
     Reference,
     ScoreRule,
@@ -219,10 +221,12 @@ class AssessmentDraft(Frozen):
 
 
 class ScenarioDraft(Frozen):
-    """An initial state that the program was constructed from, with a line about what it is. `state` is plain JSON."""
+    """An initial state that the program was constructed from, with a line about what it is. `state` is plain JSON.
+    With a `blueprint` it was made for the task that this one is written from."""
 
     name: str
     state: dict[str, Any]
+    blueprint: Blueprint | None = None
 
 
 UnkeptReason = Literal["over_the_most", "too_large", "cannot_be_stored"]
@@ -248,7 +252,8 @@ class TaskDraft(Frozen):
     what the stage knows of the teacher's runs at it.
 
     With an `answer_form` the agent submits its fields; `expected_answer` holds their expected values, and `checks` hold
-    those made from them too.
+    those made from them too. A task that is written from a `blueprint` has a `golden` state in place of checks; its
+    instruction was refined from the `intent`, and `leaked` are words of it that were refused as names of the system.
     """
 
     title: str
@@ -266,10 +271,16 @@ class TaskDraft(Frozen):
     frame: Frame | None = None
     notes: tuple[str, ...] = ()
     runs: tuple[SolverRun, ...] = ()
+    blueprint: Blueprint | None = None
+    golden: GoldenVerifier | None = None
+    intent: str = ""
+    leaked: tuple[str, ...] = ()
 
     @property
-    def verifier(self) -> ChecksVerifier:
+    def verifier(self) -> ChecksVerifier | GoldenVerifier:
         """The verifier as far as it is written."""
+        if self.golden is not None:
+            return self.golden
         return ChecksVerifier(checks=self.checks, rule=self.rule, frame=self.frame)
 
 

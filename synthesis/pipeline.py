@@ -1,4 +1,4 @@
-"""The stages in order: the table of contents of synthesis (EnvScaler end to end).
+"""The stages in order, a pipeline a variant: the table of contents of synthesis.
 
 A new stage is a row here, a module in the room of its step, and its words in `synthesis/prompts`. What the web app
 keeps of an item is what its stages gave.
@@ -28,6 +28,13 @@ from synthesis.tasks.withheld_teacher import teach_withheld
 from synthesis.themes.inversion import invert, needs_inversion
 from synthesis.themes.same_themes import same_themes
 from synthesis.themes.tasks import discover
+from synthesis.tool_graph.argument_stage import fill_arguments
+from synthesis.tool_graph.blueprint_stage import BlueprintSet, make_blueprints
+from synthesis.tool_graph.edge_stage import judge_edges
+from synthesis.tool_graph.graph import ToolGraph
+from synthesis.tool_graph.refinement import refine
+from synthesis.tool_graph.solution import audit_golden, solve_golden
+from synthesis.tool_graph.task_stages import make_state_for, write_intent
 from synthesis.verifiers.audit_report import AuditedTask
 
 
@@ -110,6 +117,71 @@ async def sift(kit: Kit, spec: ItemSpec, made: AssembledProgram, audited: Audite
     return await filter_attempt(kit, made.record, audited.task, attempt, withheld=spec.withheld)
 
 
+async def map_tools(kit: Kit, spec: ItemSpec, made: AssembledProgram) -> ToolGraph:
+    return await judge_edges(kit, made.record)
+
+
+async def draw_blueprints(kit: Kit, spec: ItemSpec, made: AssembledProgram, graph: ToolGraph) -> BlueprintSet:
+    return await make_blueprints(kit, made.record, graph, count_blueprints(kit.settings))
+
+
+async def make_blueprint_state(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, blueprints: BlueprintSet
+) -> ScenarioDraft:
+    return await make_state_for(kit, made.record, blueprints, spec.ordinal)
+
+
+async def intend(kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft) -> TaskDraft:
+    return await write_intent(kit, made.record, scenario)
+
+
+async def execute_it(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
+    return await fill_arguments(kit, made.record, scenario, task)
+
+
+async def refine_it(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
+    return await refine(kit, made.record, scenario, task)
+
+
+async def solve_from_words(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
+    return await solve_golden(kit, made.record, scenario, task)
+
+
+async def audit_end(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> AuditedTask:
+    task, report = await audit_golden(kit, made.record, scenario, task)
+    return AuditedTask(task=task, audit=report)
+
+
+def count_blueprints(settings: StageSettings) -> int:
+    """Blueprints an environment: as many as EnvScaler's variant makes tasks of it with the same settings (ours)."""
+    return settings.scenarios * settings.tasks
+
+
+def only_assessed(settings: StageSettings, spec: ItemSpec) -> bool:
+    """Whether nothing is made below an environment."""
+    return not count_blueprints(settings)
+
+
+def blueprint_parts(level: Level, settings: StageSettings) -> list[ItemPart]:
+    """As `parts`, with an initial state of its own for each task: values of a state are made for its task (AF 3.3)."""
+    if level == "theme":
+        return [
+            ItemPart("scenario", f"scenario-{ordinal}", ItemSpec(ordinal=ordinal))
+            for ordinal in range(count_blueprints(settings))
+        ]
+    if level == "scenario":
+        return [ItemPart("task", "task-0", ItemSpec())]
+    return parts(level, settings)
+
+
 def parts(level: Level, settings: StageSettings) -> list[ItemPart]:
     """What is made below an item that was kept: initial states, tasks in them, trajectories in both settings."""
     if level == "theme":
@@ -173,4 +245,31 @@ TRAJECTORY = (
     Stage("rollout", "trajectory", ("teacher", "user"), ("assemble", "state", "audit"), Attempt, act),  # B.2
     Stage("filter", "trajectory", ("judge",), ("assemble", "audit", "rollout"), Attempt, sift),
 )
-PIPELINE = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved, unsolved_parts)
+ENVSCALER = Pipeline((*THEME, *SCENARIO, *TASK, *TRAJECTORY), parts, unsolved, unsolved_parts)
+AUTOFORGE = Pipeline(
+    (
+        *THEME,
+        Stage("edges", "theme", ("author",), ("assemble",), ToolGraph, map_tools, skipped=only_assessed),  # AF 3.2
+        Stage(
+            "blueprints",
+            "theme",
+            ("author",),
+            ("assemble", "edges"),
+            BlueprintSet,
+            draw_blueprints,
+            skipped=only_assessed,
+        ),
+        Stage("state", "scenario", ("author",), ("assemble", "blueprints"), ScenarioDraft, make_blueprint_state),
+        Stage("intent", "task", ("author",), ("assemble", "state"), TaskDraft, intend),  # AF 3.3
+        Stage("arguments", "task", ("author",), ("assemble", "state", "intent"), TaskDraft, execute_it),
+        Stage("refine", "task", ("author", "teacher"), ("assemble", "state", "arguments"), TaskDraft, refine_it),
+        Stage("solve", "task", ("teacher",), ("assemble", "state", "refine"), TaskDraft, solve_from_words),
+        Stage("audit", "task", (), ("assemble", "state", "solve"), AuditedTask, audit_end),
+        *TRAJECTORY,
+    ),
+    blueprint_parts,
+    unsolved,
+    unsolved_parts,
+)
+PIPELINES: dict[str, Pipeline] = {"envscaler": ENVSCALER, "autoforge": AUTOFORGE}
+"""By `Variant`."""

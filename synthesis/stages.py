@@ -26,6 +26,8 @@ from synthesis.runtime import Sandbox
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 Level = Literal["theme", "scenario", "task", "trajectory"]
+Variant = Literal["envscaler", "autoforge"]
+"""Whose way to environments and tasks a pipeline goes: a row of `synthesis/pipeline.py`."""
 LEVELS: tuple[Level, ...] = ("theme", "scenario", "task", "trajectory")
 
 
@@ -36,6 +38,30 @@ def _rising(pair: tuple[int, int]) -> tuple[int, int]:
 
 
 ActionRange = Annotated[tuple[int, int], AfterValidator(_rising)] | Literal["released"] | None
+
+
+class GraphSettings(Frozen):
+    """Numbers of the variant `autoforge`. The paper publishes none of them: all are ours."""
+
+    walks: int = Field(default=2_000, ge=1, le=100_000)
+    """Random walks that are drawn on an environment's graph of tools (AF 3.2: thousands)."""
+    least_steps: int = Field(default=2, ge=2, le=20)
+    """Tools of the shortest walk."""
+    most_steps: int = Field(default=6, ge=2, le=20)
+    most_tools: int = Field(default=14, ge=2, le=30)
+    """Of two merged walks, before redundant tools are taken out."""
+    spare_merges: int = Field(default=6, ge=0, le=100)
+    """So many merges more than blueprints are wanted are tried, in place of those that are dropped."""
+    reasoning_nodes: int = Field(default=3, ge=0, le=10)
+    """That a model may put into a sequence."""
+    deletions: int = Field(default=6, ge=0, le=30)
+    """Sentences of an instruction that are left out on trial, each with a run of the teacher."""
+
+    @model_validator(mode="after")
+    def _steps_rise(self) -> Self:
+        if self.least_steps > self.most_steps:
+            raise ValueError("the most steps of a walk are at least the least steps")
+        return self
 
 
 class StageSettings(Frozen):
@@ -124,6 +150,7 @@ class StageSettings(Frozen):
     `released`: 3 to 29, and 5 to 39 in conversations."""
     state_bytes: int = Field(default=1_000_000, ge=1_000, le=1_000_000)
     """Of an initial state as JSON; no longer reply is read."""
+    graph: GraphSettings = GraphSettings()
 
     @model_validator(mode="after")
     def _one_fault_a_call(self) -> Self:

@@ -38,6 +38,12 @@ from synthesis.contracts.base import (
     Severity,
     State,
 )
+from synthesis.contracts.blueprints import (
+    Blueprint,
+    BlueprintEdge,
+    BlueprintNode,
+    NodeArgument,
+)
 from synthesis.contracts.disturbances import (
     MOST_LATENCY_S,
     Disturbance,
@@ -105,6 +111,9 @@ __all__ = [
     "AnswerField",
     "AnswerType",
     "Attempt",
+    "Blueprint",
+    "BlueprintEdge",
+    "BlueprintNode",
     "CallError",
     "CallResult",
     "CheckRecord",
@@ -122,6 +131,7 @@ __all__ = [
     "Limits",
     "Mark",
     "Message",
+    "NodeArgument",
     "Outcome",
     "OutsideChange",
     "Patch",

@@ -42,15 +42,20 @@ class StateReply(AuthorReply):
 
 async def initial_state(kit: Kit, record: EnvironmentRecord, ordinal: int) -> ScenarioDraft:
     """The initial state number `ordinal` (from 0) of an environment. Raises Rejected("state_invalid")."""
-    program, tree, most = view_of(record).program, parse(record.source), kit.settings.state_bytes
     words = prompt("scenarios", "state").render(
         about=prompt_text.about(record),
         schema=prompt_text.schema(record),
         program=prompt_text.source(record),
         number=str(ordinal + 1),
         count=str(max(kit.settings.scenarios, ordinal + 1)),
-        bytes=f"{most:,}",
+        bytes=f"{kit.settings.state_bytes:,}",
     )
+    return await ask_state(kit, record, "initial_state", words)
+
+
+async def ask_state(kit: Kit, record: EnvironmentRecord, stage: str, words: str) -> ScenarioDraft:
+    """An initial state that the author is asked for in these words. Raises Rejected("state_invalid")."""
+    program, tree, most = view_of(record).program, parse(record.source), kit.settings.state_bytes
 
     def sound(state: dict[str, Any]) -> None:
         require_none(state_faults(state, record, tree, most))
@@ -61,7 +66,7 @@ async def initial_state(kit: Kit, record: EnvironmentRecord, ordinal: int) -> Sc
         await kit.run(sound, reply.state)
 
     try:
-        reply = await kit.ask("author", "initial_state", words, StateReply, check)
+        reply = await kit.ask("author", stage, words, StateReply, check)
     except MalformedReply as error:
         reason = f"The author gave no initial state that can be used: {error.__cause__ or error}"
         raise Rejected("state_invalid", reason, {"call_key": error.call_key}) from error

@@ -9,6 +9,7 @@ from typing import Any
 
 from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
+from synthesis.scripted import blueprint_author
 from synthesis.scripted.fragments import WrittenCheck
 from synthesis.scripted.library import MissingReply, ThemeFiles
 from synthesis.scripted.programs.prompt_reader import unrendered
@@ -161,4 +162,5 @@ STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "checklist": _checklist,
     "check_function": _check,
     "repair_task": _repaired_task,
+    **blueprint_author.STAGES,
 }

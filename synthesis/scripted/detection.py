@@ -38,7 +38,7 @@ def caught(fault: PlantedFault, traces: Traces) -> bool:
 
     In a batch that repairs nothing, what would be repaired is left out, and a tool that would be mended fails calls.
     """
-    given = traces.output(fault.path, fault.caught_by)
+    given = traces.output(fault.caught_path, fault.caught_by)
     if given is None or fault.outcome in ("rejected", "failed", "left_out"):
         return _is_ended(fault, traces)
     if fault.outcome == "asked_again":
@@ -47,6 +47,8 @@ def caught(fault: PlantedFault, traces: Traces) -> bool:
         return int(given.get("repairs", 0)) > 0
     if fault.outcome == "tool_mended":
         return _is_mended(fault, given)
+    if fault.outcome == "dropped":
+        return any(merge["reason"] == "duplicate" for merge in given["dropped"])
     if fault.outcome == "left_to_people":
         return any(rate["warned"] and not rate["failed"] for rate in given["rates"] if rate["tool"] == fault.tool)
     return given.get("reference") is None
@@ -54,7 +56,7 @@ def caught(fault: PlantedFault, traces: Traces) -> bool:
 
 def _is_ended(fault: PlantedFault, traces: Traces) -> bool:
     """Whether the item ended in the stage that must notice the fault, as it must."""
-    end = traces.ending(fault.path)
+    end = traces.ending(fault.caught_path)
     if end is None or end.stage != fault.caught_by:
         return False
     if fault.outcome in ("repaired", "tool_mended"):

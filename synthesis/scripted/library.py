@@ -21,6 +21,8 @@ from synthesis.contracts import Frozen
 from synthesis.drafts import ThemeDraft
 from synthesis.scripted.fragments import Fragments, WrittenCheck, program_fragments, task_checks
 from synthesis.scripted.planted import THEMES
+from synthesis.scripted.requests import REQUESTS
+from synthesis.stages import Variant
 
 
 class MissingReply(LookupError):
@@ -66,9 +68,9 @@ def shelf(key: str) -> ThemeFiles:
     )
 
 
-def themes() -> list[ThemeDraft]:
-    """The bundled themes, as a batch starts from them."""
-    return [_draft(shelf(key)) for key in keys()]
+def themes(variant: Variant = "envscaler") -> list[ThemeDraft]:
+    """The bundled themes for which the replies of a variant are written, as a batch starts from them."""
+    return [_draft(shelf(key)) for key in keys() if variant != "autoforge" or key in REQUESTS]
 
 
 def _draft(files: ThemeFiles) -> ThemeDraft:

@@ -23,9 +23,22 @@ FaultKind = Literal[
     "always_false",
     "names_a_tool",
     "invents_facts",
+    "cycle",
+    "dangling_argument",
+    "unchanged_end",
+    "no_edge",
+    "two_alike",
 ]
 Outcome = Literal[
-    "asked_again", "repaired", "tool_mended", "rejected", "failed", "unsolved", "left_out", "left_to_people"
+    "asked_again",
+    "repaired",
+    "tool_mended",
+    "rejected",
+    "failed",
+    "unsolved",
+    "left_out",
+    "left_to_people",
+    "dropped",
 ]
 
 
@@ -36,10 +49,12 @@ class PlantedFault(Frozen):
     replaces, from 0: of a question that is asked again, or lines of a user; empty means all of them. `reply` names a
     file beside `planted.json`.
 
-    `caught_by` is the stage of the pipeline that must notice it, `outcome` what comes of it: `unsolved` is a task
-    without reference, which nobody can approve; `left_to_people` is a tool that the checker only warns of, so that no
-    repair is asked for; for `rejected`, `failed` and `left_out`, `reason` is the slug that the item ends with.
-    `synthesis.scripted.detection` says whether that came true.
+    `caught_by` is the stage of the pipeline that must notice it, at the item `caught_at` if that is another one below
+    the theme; `outcome` is what comes of it: `unsolved` is a task without reference, which nobody can approve;
+    `left_to_people` is a tool that the checker only warns of, so that no repair is asked for; `dropped` is a merge that
+    is alike to an earlier one; for `rejected`, `failed` and `left_out`, `reason` is the slug that the item ends with.
+    `variant` names the pipeline whose stages come to it; empty, any that has them. `synthesis.scripted.detection` says
+    whether that came true.
     """
 
     theme: str
@@ -51,15 +66,22 @@ class PlantedFault(Frozen):
     tries: tuple[int, ...] = ()
     reply: str
     caught_by: str
+    caught_at: str = ""
     outcome: Outcome
     reason: str = ""
     tool: str = ""
+    variant: Literal["", "envscaler", "autoforge"] = ""
     about: str = Field(min_length=1)
 
     @property
     def path(self) -> str:
         """The item's whole path."""
         return "/".join(part for part in (self.theme, self.item) if part)
+
+    @property
+    def caught_path(self) -> str:
+        """The whole path of the item at which it must be noticed."""
+        return "/".join(part for part in (self.theme, self.caught_at or self.item) if part)
 
     @property
     def text(self) -> str:

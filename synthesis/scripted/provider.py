@@ -17,6 +17,8 @@ from synthesis.scripted.planted import planted
 from synthesis.scripted.programs import checker, judge, solver, tester, user
 from synthesis.scripted.programs.prompt_reader import unrendered
 from synthesis.scripted.programs.recipes import RECIPES
+from synthesis.scripted.requests import REQUESTS
+from synthesis.scripted.requests.request import recipe_for
 
 CHARACTERS_A_TOKEN = 4
 ESTIMATED = "scripted (tokens estimated)"
@@ -66,7 +68,8 @@ def _message(call: StageCall) -> Message:
     role = call.site.role
     try:
         if role == "teacher":
-            recipes = RECIPES[shelf(call.site.theme).key]
+            key = shelf(call.site.theme).key
+            recipes = (*RECIPES[key], recipe_for(REQUESTS.get(key, ())))
             return solver.act(call, recipes)
         if role == "author":
             return Message(role="assistant", content=author.reply(shelf(call.site.theme), call))

@@ -100,7 +100,7 @@ async def audit(
         repair = await _repaired(kit, world, task, report, ways)
     except Unfit as error:
         if state == "red":
-            raise _red(f"The author could not repair it ({error})", report) from error
+            raise red_audit(f"The author could not repair it ({error})", report) from error
         return task.model_copy(update={"runs": ()}), report
     if state != "red" and _is_unchanged(task, repair.task):
         return task.model_copy(update={"runs": ()}), report
@@ -109,7 +109,7 @@ async def audit(
     mended = mended.model_copy(update={"runs": tuple(runs.values())})
     after, _ = await _audited(kit, world, mended, repair.not_asked)
     if _deciding_state(kit.settings, after) == "red":
-        raise _red("The audit is still red after one repair", after)
+        raise red_audit("The audit is still red after one repair", after)
     return mended.model_copy(update={"runs": await judged_again(kit, world, mended, mended.runs)}), after
 
 
@@ -199,7 +199,8 @@ async def _with_reference(
     return None
 
 
-def _red(what: str, report: TaskAudit) -> Rejected:
+def red_audit(what: str, report: TaskAudit) -> Rejected:
+    """Why a task is left out whose audit is red, with its serious faults."""
     serious = serious_faults(report)
     kinds = ", ".join(dict.fromkeys(fault.kind for fault in serious))
     evidence: list[dict[str, Any]] = [fault.model_dump() for fault in serious]

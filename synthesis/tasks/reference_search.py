@@ -51,7 +51,7 @@ async def solve(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, ta
 
 async def solved(kit: Kit, world: World, task: TaskDraft, first: int = 0) -> TaskDraft:
     """As `solve`, with the runs `first` to `first + k - 1`; equal runs are replayed from the store."""
-    attempts = await _runs(kit, world, task, range(first, first + kit.settings.solver_runs))
+    attempts = await run_solvers(kit, world, task, range(first, first + kit.settings.solver_runs))
     subject = unframed(world, task, None)
     reference = await kit.run(shortest, kit.sandbox, subject, world.start, attempts)
     notes = [note for note in task.notes if not is_unsolved_note(note)]
@@ -71,13 +71,15 @@ def find_other_ways(
     return [Reference(calls=calls) for calls in made if reference is None or calls != reference.calls]
 
 
-async def _runs(kit: Kit, world: World, task: TaskDraft, samples: Sequence[int]) -> list[Attempt]:
+async def run_solvers(
+    kit: Kit, world: World, task: TaskDraft, samples: Sequence[int], stage: str = "solve"
+) -> list[Attempt]:
     """The attempts by their sample, those that the program itself brought to an end included."""
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
     plans = [
         Plan(
             given,
-            teacher_policy(kit, "solve", sample),
+            teacher_policy(kit, stage, sample),
             ordinal=sample,
         )
         for sample in samples

@@ -24,6 +24,7 @@ FLOORS: list[set[str]] = [
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
     {"rollout", "scenarios", "tool_documents"},
     {"tasks", "starter", "scripted", "portable"},
+    {"tool_graph"},
     {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {

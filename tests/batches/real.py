@@ -17,14 +17,15 @@ from synthesis.contracts import Limits, Message
 from synthesis.drafts import ThemeDraft
 from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
-from synthesis.pipeline import PIPELINE
 from synthesis.runtime import Sandbox
 from synthesis.scripted import ScriptedModel, themes
 from synthesis.stages import StageSettings
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.models import Batch, BatchItem
+from webapp.batches.queries import find_pipeline
 from webapp.batches.services import create_batch, of_theme
 from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
+from webapp.jobs.context import JobContext
 from webapp.jobs.registry import KINDS, JobKind
 
 APART = "__"
@@ -108,7 +109,11 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
     """Jobs of batches run the real pipeline with this model, in this process."""
     sandbox = _sandbox(limits or Limits(memory_mib=128, call_seconds=2.0))
     before = KINDS["run_batch"]
-    KINDS["run_batch"] = JobKind("run_batch", "llm", lambda context: run_lane(sandbox, context, PIPELINE), close_lane)
+
+    def work(context: JobContext) -> dict[str, Any]:
+        return run_lane(sandbox, context, find_pipeline(context.payload["batch"]))
+
+    KINDS["run_batch"] = JobKind("run_batch", "llm", work, close_lane)
     try:
         with mock.patch("webapp.batches.engine.cast.ScriptedModel", return_value=model):
             yield model
@@ -118,7 +123,7 @@ def real_pipeline(model: HostileModel, limits: Limits | None = None) -> Iterator
 
 def real_batch(user: Any, drafts: Sequence[ThemeDraft], stages: StageSettings = SHORT, **changes: Any) -> Batch:
     settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=stages, **changes)
-    return create_batch(user, "Real", [of_theme(draft) for draft in drafts], settings, PIPELINE)
+    return create_batch(user, "Real", [of_theme(draft) for draft in drafts], settings, settings.pipeline)
 
 
 def item(batch: Batch, path: str) -> BatchItem:

@@ -54,6 +54,10 @@ SMALLEST: dict[str, tuple[str, set[str]]] = {
         "--tiny --steps 24 --rl-steps 1 --each 10",
         {"gpus", "software", "engine", "model", "sft", "resumed_from", "rl", "saved_bytes", "serve"},
     ),
+    "graphs": (
+        "--tools 10 --walks 50 --merges 10 --blueprints 4",
+        {"seconds", "duplicates", "peak_mib", "alike", "blueprints_a_minute"},
+    ),
     "ingest": ("--steps 40 --keys 4 --kills 1", {"ingest_points_per_s", "duplicates", "gaps", "kills"}),
     "learning": ("--seeds 1 --epochs 0.05 --steps 1 --tasks 2 --each 8", {"runs", "gain"}),
     "migration": ("--tasks 200", {"seconds", "empty_s", "new_s", "by_migration", "marked", "growth_mib"}),

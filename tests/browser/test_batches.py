@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.scripted import themes
 from tests.browser.checks import faults
 from tests.browser.test_environments import signed_in
@@ -31,7 +31,7 @@ def tab_to(page: Page, wanted: str, most: int = 60) -> None:
 def a_batch(name: str, **how: Any) -> Batch:
     user = pages_seed.User.objects.get(username="the-annotator")
     specs = [of_theme(one) for one in themes()[:2]]
-    return create_batch(user, name, specs, BatchSettings(), PIPELINE, **how)
+    return create_batch(user, name, specs, BatchSettings(), ENVSCALER, **how)
 
 
 def test_two_steps_start_a_batch_by_keyboard_alone(live_site: str, chromium: Browser) -> None:
@@ -93,7 +93,7 @@ def test_launch_pages_are_accessible(live_site: str, chromium: Browser) -> None:
     page.goto("/batches/")
     found = faults(page, "no batches")
     origin = a_batch(pages_seed.EVIL[:200])
-    clone = create_batch(None, "x" * 200, [of_theme(themes()[0])], BatchSettings(seed=3), PIPELINE, cloned_from=origin)
+    clone = create_batch(None, "x" * 200, [of_theme(themes()[0])], BatchSettings(seed=3), ENVSCALER, cloned_from=origin)
     for state in BatchState.values:
         Batch.objects.create(name=f"is {state}", state=state, spent=0.0004, cap=12.5, note=pages_seed.EVIL)
     pages_seed.hostile_environment()

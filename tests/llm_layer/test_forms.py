@@ -26,13 +26,20 @@ from synthesis.themes.inversion import InvertedTheme
 from synthesis.themes.pair_judge import SameThemeVerdict
 from synthesis.themes.tasks import InferredTheme, JudgedTask
 from synthesis.themes.theme_lists import LikeThemesReply
+from synthesis.tool_graph.blueprint_stage import MergeReply, ReasoningEdgesReply
+from synthesis.tool_graph.derivations import require_derivation
+from synthesis.tool_graph.edge_stage import ToolEdgesReply
+from synthesis.tool_graph.reply_forms import read_arguments, read_reasoning_nodes
+from synthesis.tool_graph.task_stages import IntentReply
 
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
     *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, UserFaultsReply, ReviewReply, PlaceReply),
     *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply, InvertedTheme),
+    *(ToolEdgesReply, MergeReply, ReasoningEdgesReply, IntentReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
+CODE += ("reasoning_nodes", "arguments")
 
 
 @pytest.mark.parametrize("shape", SHAPES)
@@ -66,6 +73,14 @@ def test_the_example_of_a_repair_is_one() -> None:
     assert reply.free is not None
     assert reply.free[0].most == 1
     assert (reply.not_asked, reply.answer_form, reply.expected_answer) == ((4,), None, {"left": 15})
+
+
+def test_the_examples_of_reasoning_and_of_arguments_are_read() -> None:
+    (node,) = read_reasoning_nodes(prompt("examples", "reasoning_nodes").text)
+    assert require_derivation(node.derivation, ("t1", "t2")) == ("t2",)
+    given = read_arguments(prompt("examples", "arguments").text)
+    sources = {item.name: item.source for item in given}
+    assert sources == {"loan_id": "result", "grams": "intent", "left": "derivation"}
 
 
 def test_the_example_of_a_review_points_to_where_the_verdicts_stand() -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from django.db.models import Sum
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.scripted import themes
 from tests.fixtures.api import Program, program
 from tests.real_server.conftest import KEY, Server
@@ -156,7 +156,7 @@ def test_a_teacher_of_no_sense_calls_tools_in_the_sandbox_and_nothing_is_kept_of
     models = dict.fromkeys(ROLES, SCRIPTED) | {"teacher": f"{row.pk}/caller"}
     settings = BatchSettings.model_validate({"models": models, "stages": SMALL, "cap": 5.0})
     batch = work_off(
-        create_batch(User.objects.get(role="admin"), "Real teacher", [of_theme(themes()[0])], settings, PIPELINE)
+        create_batch(User.objects.get(role="admin"), "Real teacher", [of_theme(themes()[0])], settings, ENVSCALER)
     )
     tell(batch)
     assert batch.state == "done"

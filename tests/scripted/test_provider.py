@@ -31,6 +31,11 @@ KINDS = {
     "always_false",
     "names_a_tool",
     "invents_facts",
+    "cycle",
+    "dangling_argument",
+    "unchanged_end",
+    "no_edge",
+    "two_alike",
 }
 
 

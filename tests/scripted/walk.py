@@ -14,10 +14,10 @@ from synthesis.errors import LLMError, Rejected
 from synthesis.llm.asker import Asker
 from synthesis.llm.calls import Site, StageCall
 from synthesis.llm.store import MemoryStore
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.runtime import Sandbox
 from synthesis.scripted import ItemEnding, ScriptedModel, themes
-from synthesis.stages import ItemSpec, Kit, Level, StageSettings
+from synthesis.stages import ItemSpec, Kit, Level, Pipeline, StageSettings
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
 BELOW: dict[str, Level] = {"theme": "scenario", "scenario": "task", "task": "trajectory"}
@@ -72,19 +72,26 @@ def kit_of(
 
 
 async def walk(
-    sandbox: Sandbox, theme: str, walked: Walk | None = None, seed: int = 0, settings: StageSettings | None = None
+    sandbox: Sandbox,
+    theme: str,
+    walked: Walk | None = None,
+    seed: int = 0,
+    settings: StageSettings | None = None,
+    pipeline: Pipeline = ENVSCALER,
 ) -> Walk:
     """Every stage of every item of a theme."""
     walked = walked or Walk()
     spec = ItemSpec(theme=next(one for one in themes() if one.key == theme))
     with kit_of(sandbox, theme, walked.store, seed, settings) as kit:
-        await _item(walked, kit, "theme", spec, {})
+        await _item(walked, kit, pipeline, "theme", spec, {})
     return walked
 
 
-async def _item(walked: Walk, kit: Kit, level: Level, spec: ItemSpec, above: dict[str, Any]) -> None:
+async def _item(
+    walked: Walk, kit: Kit, pipeline: Pipeline, level: Level, spec: ItemSpec, above: dict[str, Any]
+) -> None:
     drafts, name = dict(above), ""
-    for stage in PIPELINE.of(level):
+    for stage in pipeline.of(level):
         name = stage.name
         if stage.run is None:
             continue
@@ -99,6 +106,8 @@ async def _item(walked: Walk, kit: Kit, level: Level, spec: ItemSpec, above: dic
         drafts[name] = walked.drafts[kit.path, name] = made
         drafts |= stage.amendment(made)
     walked.ends[kit.path] = ItemEnding(stage=name, state="kept")
-    made_of = PIPELINE.barren_parts if PIPELINE.barren(level, drafts) else PIPELINE.parts
+    made_of = pipeline.barren_parts if pipeline.barren(level, drafts) else pipeline.parts
     parts = made_of(level, kit.settings)
-    await asyncio.gather(*(_item(walked, kit.at(part.name), BELOW[level], part.spec, drafts) for part in parts))
+    await asyncio.gather(
+        *(_item(walked, kit.at(part.name), pipeline, BELOW[level], part.spec, drafts) for part in parts)
+    )

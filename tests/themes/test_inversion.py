@@ -10,7 +10,7 @@ import pytest
 
 from synthesis.drafts import ThemeDraft
 from synthesis.errors import MalformedReply
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.runtime import Sandbox
 from synthesis.scripted.library import shelf
 from synthesis.stages import ItemSpec, Kit
@@ -36,7 +36,7 @@ def theme_of(**more: Any) -> ThemeDraft:
 
 
 def discover(own: Kit, theme: ThemeDraft) -> ThemeDraft:
-    run = PIPELINE.stage("discover").run
+    run = ENVSCALER.stage("discover").run
     assert run is not None
     found: ThemeDraft = asyncio.run(run(own, ItemSpec(theme=theme, key=theme.key)))
     return found

@@ -8,7 +8,7 @@ import pytest
 from synthesis.contracts import Attempt, Injection, Message
 from synthesis.errors import InfrastructureError, LLMError, SpendCapReached
 from synthesis.formats.records import ToolRecord
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.rollout import STOP, attempt_seed
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit, StageSettings
@@ -87,8 +87,8 @@ def test_the_user_who_speaks_with_teachers_may_have_tools_of_its_own(sandbox: Sa
 
 def test_teachers_try_unsolved_tasks_if_that_is_asked_for() -> None:
     settings = StageSettings(teacher_runs=2, withheld_runs=1)
-    assert PIPELINE.barren_parts("task", settings) == []
-    wanted = PIPELINE.barren_parts("task", settings.model_copy(update={"teach_unsolved": True}))
+    assert ENVSCALER.barren_parts("task", settings) == []
+    wanted = ENVSCALER.barren_parts("task", settings.model_copy(update={"teach_unsolved": True}))
     assert [part.spec.withheld for part in wanted] == [False] * 4, "variants are of solved tasks"
 
 

@@ -11,7 +11,6 @@ from django.shortcuts import get_object_or_404
 from ninja import Query, Router, Status
 
 from synthesis.errors import InputError
-from synthesis.pipeline import PIPELINE
 from webapp.batches import queries, services
 from webapp.batches.attempt_lines import AttemptQuery, BatchAttemptOut
 from webapp.batches.beside_human_work import meet_human_work
@@ -93,7 +92,7 @@ def changed(request: HttpRequest, pk: int, act: Callable[[], Any]) -> dict[str, 
 @router.get("/batches", auth=needs("read"), response=PageOf[BatchLine])
 def list_batches(request: HttpRequest, query: Query[BatchQuery]) -> Any:
     """Batches, newest first."""
-    return cursor_page(queries.batches(query.state or "").defer("settings"), query)
+    return cursor_page(queries.batches(query.state or "", query.variant or "").defer("settings"), query)
 
 
 @router.post("/batches", auth=needs("synthesise"), response={202: BatchOut})
@@ -101,7 +100,9 @@ def list_batches(request: HttpRequest, query: Query[BatchQuery]) -> Any:
 def create_batch(request: HttpRequest, body: BatchIn) -> Any:
     """Make a batch, and start it unless `start` is false."""
     settings = settings_of(body.settings)
-    batch = services.create_batch(person(request), body.name, body.specs(), settings, PIPELINE, start=body.start)
+    batch = services.create_batch(
+        person(request), body.name, body.specs(), settings, settings.pipeline, start=body.start
+    )
     return Status(202, whole(batch.pk))
 
 
@@ -111,7 +112,7 @@ def estimate_batch(request: HttpRequest, body: BatchIn) -> Any:
     stands already where it stores its own. Nothing is sent and nothing is stored."""
     specs = body.specs()
     settings = services.allowed(person(request), settings_of(body.settings), len(specs))
-    told = EstimateOut.from_orm(estimate(specs, settings, PIPELINE)).model_dump()
+    told = EstimateOut.from_orm(estimate(specs, settings, settings.pipeline)).model_dump()
     return told | {
         "readiness": ReadinessOut.from_orm(check_readiness(specs, settings)).model_dump(),
         "human_work": HumanWorkOut.from_orm(meet_human_work(specs)).model_dump(),
@@ -245,7 +246,7 @@ def keep_duplicate(request: HttpRequest, pk: Id) -> Any:
     item = get_object_or_404(BatchItem.objects.only("id", "batch_id"), pk=pk)
 
     def act() -> None:
-        services.keep_duplicate(person(request), item.batch_id, item.pk, PIPELINE)
+        services.keep_duplicate(person(request), item.batch_id, item.pk, queries.find_pipeline(item.batch_id))
 
     return changed(request, item.batch_id, act)
 
@@ -258,6 +259,6 @@ def clone_batch(request: HttpRequest, pk: Id, body: CloneIn) -> Any:
     before = BatchSettings.model_validate(find(pk).settings)
     settings = settings_of(body.settings, before)
     chosen: dict[str, Any] = {"name": body.name, "items": body.items, "start": body.start}
-    clone = services.clone_batch(person(request), pk, settings, PIPELINE, **chosen)
+    clone = services.clone_batch(person(request), pk, settings, settings.pipeline, **chosen)
     after = BatchSettings.model_validate(clone.settings)
     return Status(202, whole(clone.pk) | {"differences": difference(before, after)})

@@ -13,6 +13,8 @@ from django.db.models.fields.json import KT
 
 from synthesis.scripted.detection import ItemEnding, caught, seen
 from synthesis.scripted.planted import planted
+from synthesis.tool_graph.argument_stage import UNCHANGED
+from synthesis.tool_graph.refinement import LEAKS
 from webapp.batches.engine.item import AMENDS
 from webapp.batches.engine.shifts import worked_seconds
 from webapp.batches.models import (
@@ -81,6 +83,7 @@ def report(batch: Batch) -> dict[str, Any]:
         "trajectories": levels["trajectory"],
         **_attempts(batch),
         "rejected": dict(reasons),
+        **(_blueprints(batch, dict(reasons)) if batch.variant == "autoforge" else {}),
         "failed": dict(failed),
         "llm_calls": batch.requests - batch.lost,
         "lost_calls": batch.lost,
@@ -99,6 +102,17 @@ def _repairs(batch: Batch) -> dict[str, int]:
         output = load(Body, str(digest))
         outcomes.update(repair["outcome"] for repair in output.get("repairs", ()))
     return {"tools_repaired": outcomes["repaired"], "tools_removed": outcomes["removed"]}
+
+
+def _blueprints(batch: Batch, reasons: Mapping[str, int]) -> dict[str, int]:
+    """How many tasks were left out because their golden state is that at the start, and in how many the refined words
+    named what a user cannot know, whether they were left out or asked for again."""
+    runs = StageRun.objects.filter(item__batch=batch, stage="refine", state=StageState.KEPT, output__isnull=False)
+    leaked = [load(Body, str(digest)).get("leaked") for digest in runs.values_list("output", flat=True)]
+    return {
+        "golden_unchanged_rejected": reasons.get(UNCHANGED, 0),
+        "leaks_caught": sum(map(bool, leaked)) + reasons.get(LEAKS, 0),
+    }
 
 
 def _attempts(batch: Batch) -> dict[str, Any]:

@@ -7,12 +7,12 @@ from typing import Any
 from celery import shared_task
 from django.urls import reverse
 
-from synthesis.pipeline import PIPELINE
 from synthesis.runtime import default_sandbox
 from webapp.batches import awaited_endpoints
 from webapp.batches.engine.lane import close_lane, run_lane
 from webapp.batches.engine.lane_jobs import KIND
 from webapp.batches.models import Batch
+from webapp.batches.queries import find_pipeline
 from webapp.batches.yields import services as yields
 from webapp.jobs.context import JobContext
 from webapp.jobs.registry import job
@@ -33,7 +33,7 @@ def batch_page(pk: int) -> tuple[str, str]:
 @job(KIND, queue="llm", closing=close_lane)
 def run_batch(context: JobContext) -> dict[str, Any]:
     """A lane of a batch. What was stored before a crash stays; calls that were answered are not made again."""
-    return run_lane(default_sandbox(), context, PIPELINE)
+    return run_lane(default_sandbox(), context, find_pipeline(context.payload["batch"]))
 
 
 @job(yields.KIND, queue="sandbox")

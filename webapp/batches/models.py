@@ -45,6 +45,8 @@ class Batch(models.Model):
     name = models.CharField(max_length=200)
     state = models.CharField(max_length=12, choices=BatchState.choices, default=BatchState.DRAFT)
     settings = OrderedJSONField(default=dict)
+    variant = models.CharField(max_length=20, default="envscaler")
+    """Whose pipeline its items go through (`synthesis/pipeline.py`), as in its settings."""
     cap = models.FloatField(null=True, blank=True)
     spent = models.FloatField(default=0.0)
     assumed = models.FloatField(default=0.0)

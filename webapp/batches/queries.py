@@ -7,7 +7,8 @@ from typing import Any
 
 from django.db.models import CharField, Count, F, Func, Min, QuerySet
 
-from synthesis.stages import LEVELS
+from synthesis.pipeline import PIPELINES
+from synthesis.stages import LEVELS, Pipeline
 from webapp.batches.models import Batch, BatchItem, BatchProduct, BatchStageCount, Body, ItemState, LLMCall, StageRun
 from webapp.content_store import load
 
@@ -15,9 +16,15 @@ GROUPS = 200
 ENDED = (ItemState.KEPT, ItemState.REJECTED, ItemState.FAILED, ItemState.CANCELLED)
 
 
-def batches(state: str = "") -> QuerySet[Batch]:
+def batches(state: str = "", variant: str = "") -> QuerySet[Batch]:
     rows = Batch.objects.select_related("created_by", "cloned_from")
-    return rows.filter(state=state) if state else rows
+    rows = rows.filter(state=state) if state else rows
+    return rows.filter(variant=variant) if variant else rows
+
+
+def find_pipeline(batch: int) -> Pipeline:
+    """The stages of a batch's variant. Raises Batch.DoesNotExist."""
+    return PIPELINES[Batch.objects.values_list("variant", flat=True).get(pk=batch)]
 
 
 def counts(batch: int) -> list[BatchStageCount]:

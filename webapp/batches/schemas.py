@@ -10,7 +10,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, FiniteFloat, ValidationError, model_validator
 
 from synthesis.errors import InputError
-from synthesis.stages import ItemSpec
+from synthesis.stages import ItemSpec, Variant
 from synthesis.themes.typed import typed
 from webapp.batches.engine.theme_source import of_environments, of_rows
 from webapp.batches.launch import choice
@@ -174,6 +174,7 @@ def _merged(known: dict[str, Any], changes: dict[str, Any]) -> dict[str, Any]:
 
 class BatchQuery(PageQuery):
     state: Annotated[State | None, Field(description="In this state.")] = None
+    variant: Annotated[Variant | None, Field(description="Whose way to environments and tasks.")] = None
 
 
 class BatchLine(Schema):
@@ -183,6 +184,7 @@ class BatchLine(Schema):
     id: int
     name: str
     state: str
+    variant: str
     note: str
     away: str
     cap: float | None

@@ -152,6 +152,7 @@ def create_batch(
     batch = Batch.objects.create(
         name=clean(name).strip()[:200] or _counted(unique.values()),
         settings=settings.model_dump(mode="json"),
+        variant=settings.variant,
         cap=settings.cap,
         scripted=is_scripted(settings),
         created_by=user if getattr(user, "pk", None) else None,

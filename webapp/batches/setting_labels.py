@@ -28,16 +28,27 @@ STAGE_WORDS = {
     "assess": "the tester calls every tool, the checker judges what each call did; tools that fail are repaired or "
     "taken out; too low a score is rejected",
     "state": "an initial state, constructed and checked",
+    "edges": "which tool's output another one takes, judged one source at a time",
+    "blueprints": "walks on the graph of tools, merged in pairs and pruned; reasoning nodes and edges; no two alike",
+    "intent": "what a user says so that the steps of the blueprint are needed",
+    "arguments": "each call filled in and executed, up to the golden state",
+    "refine": "the least words, without names of the system; sentences that nobody needs are left out",
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
     "checks": "a function for each line of the checklist, run on the initial state",
-    "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference; "
-    "all tries are kept",
-    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once",
+    "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference "
+    "(autoforge: the blueprint is it, and some try must reach the golden state); all tries are kept",
+    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge: "
+    "left out)",
     "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",
 }
+VARIANT_TITLES: dict[str, str] = {"envscaler": "EnvScaler", "autoforge": "AutoForge"}
+VARIANT_HINT = (
+    "whose way from an environment to its tasks. EnvScaler: a state, then an instruction with checks. AutoForge: a "
+    "blueprint from a graph of tools, executed to a golden state"
+)
 SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
 
@@ -53,7 +64,9 @@ class SettingLabel:
 
     @property
     def default(self) -> Any:
-        return StageSettings.model_fields[self.name].default
+        group, _, name = self.name.rpartition(".")
+        settings = StageSettings()
+        return getattr(getattr(settings, group) if group else settings, name)
 
 
 COUNTS = (
@@ -113,6 +126,15 @@ SCORING = (
     SettingLabel("least_reward", "Least reward", "of a trajectory that is kept", "ours"),
     SettingLabel("action_range", "Actions", "of a trajectory that is kept", "ours"),
 )
+GRAPH = (
+    SettingLabel("graph.walks", "Walks", "drawn on the graph of an environment's tools; AutoForge: thousands", "ours"),
+    SettingLabel("graph.least_steps", "Least steps", "tools of a walk", "ours"),
+    SettingLabel("graph.most_steps", "Most steps", "tools of a walk", "ours"),
+    SettingLabel("graph.most_tools", "Most tools of a merge", "of two walks, before it is pruned", "ours"),
+    SettingLabel("graph.spare_merges", "Spare merges", "tried in place of those that are dropped", "ours"),
+    SettingLabel("graph.reasoning_nodes", "Reasoning nodes", "in a blueprint, at most", "ours"),
+    SettingLabel("graph.deletions", "Sentences tried", "left out on trial, with a run of the teacher each", "ours"),
+)
 DISTURBED = (
     SettingLabel("teacher_latency", "Latency", "share of calls before which time passes in the environment", "ours"),
     SettingLabel("teacher_latency_s", "Seconds of latency", "by which it then does", "ours"),
@@ -126,6 +148,7 @@ GROUPS = (
     ("Assessment", ASSESSING),
     ("Tasks and trajectories", SCORING),
     ("Disturbed calls of teachers", DISTURBED),
+    ("Graph of tools (AutoForge)", GRAPH),
 )
 RUNNING = (
     ("seed", "Seed", "the same seed, settings and replies give the same content"),
@@ -189,7 +212,7 @@ def _label(name: str) -> str:
     if place == "prices":
         return f"Price of {rest}"
     named = {setting: label for setting, label, _ in RUNNING} | {EMBEDDINGS.name: EMBEDDINGS.label, "cap": "Spend cap"}
-    named["preset"] = "Preset"
+    named |= {"preset": "Preset", "variant": "Variant"}
     return named.get(name, name)
 
 

@@ -9,7 +9,8 @@ from pydantic import Field
 from synthesis.contracts import Frozen
 from synthesis.llm.cost import Price
 from synthesis.llm.sampling import Sampling
-from synthesis.stages import StageSettings
+from synthesis.pipeline import PIPELINES
+from synthesis.stages import Pipeline, StageSettings, Variant
 from webapp.batches.presets import OURS, PresetName
 
 ROLES = ("author", "tester", "checker", "teacher", "user", "judge")
@@ -29,6 +30,8 @@ class BatchSettings(Frozen):
     `lanes` jobs work on it, each on `at_once` items; an endpoint's own limit is shared among the lanes.
     """
 
+    variant: Variant = "envscaler"
+    """Whose pipeline its items go through."""
     preset: PresetName = OURS
     """Whose choices `stages` began with; where they are others now, the batch departs from it (`presets.py`)."""
     stages: StageSettings = StageSettings()
@@ -43,6 +46,11 @@ class BatchSettings(Frozen):
     seed: Annotated[int, Field(ge=0, lt=2**31)] = 0
     lanes: Annotated[int, Field(ge=1, le=8)] = 1
     at_once: Annotated[int, Field(ge=1, le=256)] = 16
+
+    @property
+    def pipeline(self) -> Pipeline:
+        """The stages of its variant."""
+        return PIPELINES[self.variant]
 
 
 def difference(before: BatchSettings, after: BatchSettings) -> list[dict[str, Any]]:

@@ -24,6 +24,7 @@ from webapp.scenarios.answers.answer_form import (
     read_form_and_expected,
 )
 from webapp.scenarios.audits.page import audit_context
+from webapp.scenarios.blueprints.page import blueprint_context, read_blueprint
 from webapp.scenarios.check_table import checks_context
 from webapp.scenarios.exporter import attachment
 from webapp.scenarios.frames.page import frame_context
@@ -39,7 +40,8 @@ from webapp.scenarios.verifiers import read_shown_source
 from webapp.scenarios.withheld.page import withheld_context
 
 FINDINGS_SHOWN = 1_000
-TABS = {"task": "Task", "audit": "Audit", "attempts": "Attempts"}
+BLUEPRINT = "blueprint"
+TABS = {"task": "Task", BLUEPRINT: "Blueprint", "audit": "Audit", "attempts": "Attempts"}
 
 
 @access("read")
@@ -110,7 +112,12 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
             proposed = context["proposed"] = propose_answer_form(revision)
             rows = list_form_rows(proposed.answer_form, proposed.expected_answer) if proposed is not None else []
             context["proposed_rows"] = rows
-    context |= {"tab": Params(request.GET).choice("tab", TABS, "task"), "tabs": list(TABS.items())}
+    blueprint = read_blueprint(revision) if revision is not None else None
+    tabs = {key: label for key, label in TABS.items() if blueprint or key != BLUEPRINT}
+    tab = Params(request.GET).choice("tab", tabs, "task")
+    if revision is not None and blueprint is not None and tab == BLUEPRINT:
+        context |= blueprint_context(revision, blueprint, dict(row.scenario.version.tools.values_list("name", "kind")))
+    context |= {"tab": tab, "tabs": list(tabs.items())}
     context["revisions"] = list(row.revisions.only("number", "created_at", "do_nothing").order_by("-number")[:50])
     return render(request, "scenarios/task.html", context)
 

@@ -16,7 +16,7 @@ django.setup()
 from django.db import connections  # noqa: E402
 from django.db.models import Count, Sum  # noqa: E402
 
-from synthesis.pipeline import PIPELINE  # noqa: E402
+from synthesis.pipeline import ENVSCALER  # noqa: E402
 from synthesis.scripted import themes  # noqa: E402
 from synthesis.stages import StageSettings  # noqa: E402
 from tests.batches.support import content  # noqa: E402
@@ -38,7 +38,7 @@ ROWS = (Environment, Version, Assessment, ToolCase, Scenario, Task, TaskRevision
 def start() -> int:
     settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=STAGES, lanes=LANES, at_once=AT_ONCE)
     specs = [services.of_theme(draft) for draft in themes()[:THEMES]]
-    return services.create_batch(None, "Disturbed", specs, settings, PIPELINE).pk
+    return services.create_batch(None, "Disturbed", specs, settings, ENVSCALER).pk
 
 
 def resume(batch: int) -> str:
@@ -49,7 +49,7 @@ def again(batch: int) -> int:
     """The same batch once more, for which nothing is stored."""
     LLMCall.objects.all().delete()
     settings = BatchSettings.model_validate(Batch.objects.get(pk=batch).settings)
-    return services.clone_batch(None, batch, settings, PIPELINE).pk
+    return services.clone_batch(None, batch, settings, ENVSCALER).pk
 
 
 def seen(pk: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import pytest
 from django.test import Client
 
 from synthesis import prompts
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from tests.batches.real import SHORT, Bad, HostileModel, item, real_batch, real_pipeline, theme_of
 from tests.batches.support import work_off
 from tests.rollouts_web.support import person
@@ -31,7 +31,7 @@ def test_an_item_names_the_prompts_roles_and_seeds_of_its_own_stages_and_its_own
     with real_pipeline(HostileModel([gives_up])):
         batch = work_off(real_batch(user, [theme_of("badge-desk")], stages))
         environment, state = made(item(batch, "badge-desk")), made(item(batch, "badge-desk/scenario-0"))
-        again = work_off(services.clone_batch(None, batch.pk, BatchSettings.model_validate(batch.settings), PIPELINE))
+        again = work_off(services.clone_batch(None, batch.pk, BatchSettings.model_validate(batch.settings), ENVSCALER))
     assert {"skeleton/plan_state", "skeleton/code_method", "assessment/check_call", "reply/json"} <= set(
         environment["prompts"]
     )
@@ -68,7 +68,7 @@ def test_the_scripted_provider_grows_on_an_environment_of_a_bundled_theme() -> N
         specs = of_environments(Environment.objects.values_list("pk", flat=True))
         stages = SHORT.model_copy(update={"scenarios": 2})
         settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=stages)
-        batch = work_off(services.create_batch(user, "", specs, settings, PIPELINE))
+        batch = work_off(services.create_batch(user, "", specs, settings, ENVSCALER))
     assert batch.state == "done"
     states = dict(batch.items.values_list("path", "state"))
     assert set(states.values()) == {"kept"}, states

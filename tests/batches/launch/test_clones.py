@@ -7,7 +7,7 @@ import re
 import pytest
 from django.test import Client
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.scripted import themes as bundled_themes
 from tests.batches.launch.launch_form import filled, signed
 from tests.batches.table import theme
@@ -30,7 +30,7 @@ def researcher() -> Client:
 
 def make_origin(count: int = 0) -> Batch:
     drafts = [theme(f"theme-{number}") for number in range(count)] or bundled_themes()
-    return create_batch(None, "First", [of_theme(one) for one in drafts], BatchSettings(), PIPELINE, start=False)
+    return create_batch(None, "First", [of_theme(one) for one in drafts], BatchSettings(), ENVSCALER, start=False)
 
 
 def paths(batch: Batch) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from synthesis.llm.cost import Price
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.scripted import themes
 from synthesis.stages import StageSettings
 from tests.batches.launch.recorded_figures import FIGURES, keep, recorded, total
@@ -29,7 +29,7 @@ CHARACTERS_A_TOKEN = 4
 
 
 def estimated(keys: set[str]) -> Estimate:
-    return estimate([of_theme(known) for known in themes() if known.key in keys], SETTINGS, PIPELINE)
+    return estimate([of_theme(known) for known in themes() if known.key in keys], SETTINGS, ENVSCALER)
 
 
 def require_held(told: Estimate, real: dict[str, int]) -> None:
@@ -72,7 +72,7 @@ def test_cost_and_time_are_ranges_of_the_same_calls() -> None:
     items = recorded()
     batch = keep(items, SETTINGS, model, seconds=2.0)
     settings = settings_at("http://127.0.0.1:9/v1", stages=SETTINGS.stages, prices={model: price})
-    told = estimate([of_theme(known) for known in themes()], settings, PIPELINE)
+    told = estimate([of_theme(known) for known in themes()], settings, ENVSCALER)
     real = total(items)
     assert told.cost is not None
     assert told.cost.low <= (real["prompt_tokens"] + 2 * real["completion_tokens"]) / 1e6 <= told.cost.high
@@ -95,7 +95,7 @@ def test_a_batch_with_a_capable_model_lay_inside(real_data: Path) -> None:
     }
     stages = StageSettings(scenarios=1, tasks=2, solver_runs=1, assessment_calls=14, test_states=2)
     settings = settings_at("http://127.0.0.1:9/v1", stages=stages)
-    require_held(estimate([of_theme(theme("seed-library"))], settings, PIPELINE), real)
+    require_held(estimate([of_theme(theme("seed-library"))], settings, ENVSCALER), real)
 
 
 def _tokens(value: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from synthesis.formats.records import ThemeRecord, ToolSpec
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.stages import StageSettings
 from synthesis.themes.specifications import from_specification
 from tests.batches.support import settings_at
@@ -56,7 +56,7 @@ def plan_line(settings: BatchSettings) -> EstimateLine:
 
 
 def dry(settings: BatchSettings, themes: int) -> Estimate:
-    return estimate([of_theme(theme(f"theme-{number}")) for number in range(themes)], settings, PIPELINE)
+    return estimate([of_theme(theme(f"theme-{number}")) for number in range(themes)], settings, ENVSCALER)
 
 
 def test_the_offline_provider_does_not_say_how_long_a_model_takes_and_writes() -> None:
@@ -108,7 +108,7 @@ def test_a_set_of_tools_is_named_first_and_only_that() -> None:
     document = ThemeRecord(key="a", name="a", tools=(ToolSpec(name="find_pots"),))
     drafts = [from_specification(record, "documents") for record in (document, document.model_copy(
         update={"description": "A shelf of pots."}))]  # fmt: skip
-    told = estimate([of_theme(draft) for draft in drafts], settings_at(URL), PIPELINE)
+    told = estimate([of_theme(draft) for draft in drafts], settings_at(URL), ENVSCALER)
     (line,) = (line for line in told.lines if line.stage == "invert_tools")
     assert (line.calls.low, line.calls.high) == (1, 2)
     assert "invert_tools" not in {line.stage for line in dry(settings_at(URL), 1).lines}

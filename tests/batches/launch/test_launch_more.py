@@ -10,7 +10,7 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.scripted import themes as bundled_themes
 from tests.batches.launch.launch_form import DESK, NEW, filled, signed, start
 from tests.fixtures import pages_seed
@@ -84,7 +84,7 @@ def test_annotators_launch_within_what_operators_set() -> None:
 
 
 def test_viewers_see_batches_and_no_way_to_launch_one() -> None:
-    create_batch(None, "Seen", [of_theme(bundled_themes()[0])], BatchSettings(), PIPELINE, start=False)
+    create_batch(None, "Seen", [of_theme(bundled_themes()[0])], BatchSettings(), ENVSCALER, start=False)
     viewer = signed("viewer")
     page = markup(viewer.get("/batches/"))
     assert "Seen" in page

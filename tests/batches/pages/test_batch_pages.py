@@ -11,7 +11,7 @@ from django.test import Client
 from django.urls import reverse
 
 from synthesis.llm.cost import Price
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import PIPELINES
 from tests.batches.support import make_batch, settings_at, work_off
 from tests.batches.table import TABLE, answer, theme
 from tests.fixtures.llm import Request, Scripted, llm_server, say
@@ -264,7 +264,8 @@ def test_what_a_retry_takes_out_still_leads_to_the_items_that_it_counts() -> Non
 
 
 def test_every_stage_is_explained_where_it_is_shown() -> None:
-    assert {stage.name for stage in PIPELINE.stages} | {SAVE} == set(STAGE_WORDS)
+    stages = {stage.name for pipeline in PIPELINES.values() for stage in pipeline.stages}
+    assert stages | {SAVE} == set(STAGE_WORDS)
     batch = one()
     who = client("viewer", "vi")
     shown = page(who, "batch", batch.pk)

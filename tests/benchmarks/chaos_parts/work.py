@@ -16,7 +16,7 @@ import httpx
 import psycopg
 from django.db import Error, close_old_connections, connection, connections, transaction
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import ENVSCALER
 from synthesis.scripted import themes
 from tests.batches.engine import by_hand
 from tests.fixtures.api import token_of
@@ -140,7 +140,7 @@ class Making:
             make_task(key=f"round-{number}")
             settings = BatchSettings(models=dict.fromkeys(ROLES, SCRIPTED), stages=by_hand.STAGES, lanes=2, at_once=4)
             specs = [of_theme(draft) for draft in themes()[: self.count]]
-            create_batch(None, f"Round {number}", specs, settings, PIPELINE)
+            create_batch(None, f"Round {number}", specs, settings, ENVSCALER)
 
     def ended(self, number: int, findings: Findings) -> bool:
         batch = Batch.objects.get(name=f"Round {number}")

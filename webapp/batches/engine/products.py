@@ -16,6 +16,7 @@ from synthesis.errors import InputError
 from synthesis.formats.answer_form import form_record
 from synthesis.formats.records import TaskRecord
 from synthesis.formats.values import clean
+from synthesis.formats.verifier_record import verifier_record
 from synthesis.runtime import Sandbox, encode_state
 from synthesis.runtime.encoding import decode_state
 from synthesis.stages import ItemSpec
@@ -152,8 +153,17 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
             "checklist": list(draft.checklist),
             "checklist_with_func": listed,
             **({"frame": draft.frame.model_dump(mode="json", exclude_defaults=True)} if draft.frame else {}),
+            **verifier_record(draft.verifier),
+            **_blueprint_record(draft),
         },
     )
+
+
+def _blueprint_record(draft: TaskDraft) -> dict[str, Any]:
+    """What a record says of the blueprint that a task was written from; empty for any other task."""
+    if draft.blueprint is None:
+        return {}
+    return {"blueprint": draft.blueprint.model_dump(mode="json", exclude_defaults=True), "intent": draft.intent}
 
 
 def save_trajectory(given: SaveRequest) -> BatchProduct:

@@ -37,12 +37,17 @@ def assumed_share(themes: int) -> Bounds:
     return Bounds(max(0.0, KEPT - KEPT / math.sqrt(max(1, themes))), 1.0)
 
 
-def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> dict[tuple[str, str], AssumedUsage]:
+def assumed(
+    settings: StageSettings, level: str, *, text: bool, talk: bool, by_graph: bool = False
+) -> dict[tuple[str, str], AssumedUsage]:
     """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
-    `inversion` what a theme of mere tools asks for besides.
+    `inversion` what a theme of mere tools asks for besides, `graph` what an environment asks for behind its assessment
+    in a variant that draws its tasks `by_graph`.
 
     Upper ends of calls hold replies that have to be asked for again.
     """
+    if by_graph and level in ("graph", "scenario", "task"):
+        return _drawing(settings, level)
     if level == "environment":
         return _assessing(settings, late=False)
     if level == "inversion":
@@ -64,6 +69,32 @@ def assumed(settings: StageSettings, level: str, *, text: bool, talk: bool) -> d
         ("judge", "judge_run"): AssumedUsage(Bounds(0, 2), LONG_READING, FEW_WORDS, late=True),
     }
     return runs | ({("user", "user"): AssumedUsage(Bounds(2, 12), SHORT_READING, FEW_WORDS)} if talk else {})
+
+
+def _drawing(settings: StageSettings, level: str) -> dict[tuple[str, str], AssumedUsage]:
+    """Of the variant `autoforge`: a graph with its blueprints, a state for one of them, the task that comes of it."""
+    graph = settings.graph
+    most = settings.scenarios * settings.tasks
+    if level == "graph":
+        merges = Bounds(1, 1.3 * (most + graph.spare_merges))
+        return {
+            ("author", "tool_edges"): AssumedUsage(
+                Bounds(settings.least_tools, 1.2 * settings.most_tools), LONG_READING, WORDS, late=True
+            ),
+            ("author", "prune_merge"): AssumedUsage(merges, LONG_READING, WORDS, late=True),
+            ("author", "reasoning_nodes"): AssumedUsage(merges, STATE_READING, WORDS, late=True),
+            ("author", "reasoning_edges"): AssumedUsage(merges, READING, WORDS, late=True),
+        }
+    if level == "scenario":
+        return {("author", "blueprint_state"): AssumedUsage(Bounds(1, 2), STATE_READING, LONG)}
+    runs = settings.solver_runs
+    return {
+        ("author", "intent"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS),
+        ("author", "arguments"): AssumedUsage(Bounds(2, 1.5 * graph.most_tools), READING, WORDS),
+        ("author", "refine"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS, late=True),
+        ("teacher", "shorten"): AssumedUsage(Bounds(0, 12 * graph.deletions), LONG_READING, FEW_WORDS, late=True),
+        ("teacher", "solve"): AssumedUsage(Bounds(2 * runs, 12 * (runs + 1)), LONG_READING, FEW_WORDS, late=True),
+    }
 
 
 def _comparing(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:

@@ -10,7 +10,6 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from synthesis.pipeline import PIPELINE
 from synthesis.stages import ItemSpec
 from webapp.accounts.access import access
 from webapp.batches import queries, services
@@ -97,8 +96,8 @@ def clone(request: HttpRequest, pk: int) -> HttpResponse:
     if form.is_bound and not is_redrawn(request) and form.is_valid():
 
         def make(start: bool) -> Batch:
-            name, items = form.cleaned_data["name"], form.chosen_items
-            return services.clone_batch(request.user, pk, form.settings, PIPELINE, name=name, items=items, start=start)
+            chosen: dict[str, Any] = {"name": form.cleaned_data["name"], "items": form.chosen_items, "start": start}
+            return services.clone_batch(request.user, pk, form.settings, form.settings.pipeline, **chosen)
 
         if (answer := launch_batch(request, form, ChosenItems(), make)) is not None:
             return answer

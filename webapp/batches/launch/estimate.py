@@ -42,7 +42,10 @@ from webapp.batches.launch.likely import (
 from webapp.batches.launch.usage_history import History
 from webapp.batches.spec import SCRIPTED, BatchSettings
 
-SIDE_BY_SIDE = {"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "choose_call": 3, "check_call": 3}
+SIDE_BY_SIDE = {
+    **{"code_method": 8, "check_function": 8, "solve": 4, "test_call": 3, "choose_call": 3, "check_call": 3},
+    **{"tool_edges": 8, "prune_merge": 4, "reasoning_nodes": 4, "reasoning_edges": 4},
+}
 """Calls that one item makes at once in a stage, at most; in others each waits for the one before."""
 SHOWN = 20_000
 TOKENS = ("prompt_tokens", "completion_tokens")
@@ -200,11 +203,13 @@ def _wishes(
     texts = sum(bool(spec.text) for spec in specs)
     again = _count_assessed(there, stages, pipeline)
     inverted = sum(spec.theme is not None and needs_inversion(spec.theme) for spec in specs)
+    by_graph = any(stage.name == "blueprints" for stage in pipeline.of("theme"))
     kinds = (
         ("theme", "theme", False, False, len(specs) - texts - len(there)),
         ("theme", "theme", True, False, texts),
         ("theme", "environment", False, False, again),
         ("theme", "inversion", False, False, inverted),
+        ("theme", "graph", False, False, len(specs) if by_graph and items["scenario"] else 0),
         ("scenario", "scenario", False, False, items["scenario"]),
         ("task", "task", False, False, items["task"]),
         ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
@@ -217,7 +222,10 @@ def _wishes(
         reached[level] = reached[above] * (sure + (1 - sure) * low if above == "theme" else low)
     return [
         LevelWish(
-            level, Bounds(reached[level] * count, count), shares[level], assumed(stages, what, text=text, talk=talk)
+            level,
+            Bounds(reached[level] * count, count),
+            shares[level],
+            assumed(stages, what, text=text, talk=talk, by_graph=by_graph),
         )
         for level, what, text, talk, count in kinds
         if count

@@ -27,6 +27,8 @@ from webapp.batches.setting_labels import (
     RUNNING,
     SCRIPTED_LABEL,
     STAGE_SETTINGS,
+    VARIANT_HINT,
+    VARIANT_TITLES,
     SettingLabel,
 )
 from webapp.batches.spec import LOCAL, MOST_THEMES, ROLES, SCRIPTED, BatchSettings
@@ -102,6 +104,7 @@ class SettingsForm(forms.Form):
 
     name = _text("Name", PlainInput)
     token = forms.CharField(max_length=64, widget=forms.HiddenInput)
+    variant = forms.ChoiceField(label="Variant", help_text=VARIANT_HINT, required=False)
     preset = forms.ChoiceField(choices=list(TITLES.items()), required=False, widget=forms.HiddenInput)
     cap = forms.FloatField(label="Spend cap", help_text="the batch pauses before it spends more", required=False)
     seed = forms.IntegerField(required=False)
@@ -113,6 +116,7 @@ class SettingsForm(forms.Form):
     def __init__(self, data: Any = None, files: Any = None, *, before: BatchSettings, **named: Any) -> None:
         named["initial"] = _initial(before) | {"token": secrets.token_urlsafe(18)} | named.get("initial", {})
         super().__init__(data, files, use_required_attribute=False, **named)
+        self.fields["variant"].choices = list(VARIANT_TITLES.items())  # type: ignore[attr-defined]
         self.before = before
         self.settings = before
         for setting in STAGE_SETTINGS:
@@ -142,19 +146,19 @@ class SettingsForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         cleaned = self.cleaned_data
-        stages = {
-            setting.name: cleaned[setting.name]
-            for setting in STAGE_SETTINGS
-            if cleaned.get(setting.name) not in (None, "")
-        }
+        given = [setting.name for setting in STAGE_SETTINGS if cleaned.get(setting.name) not in (None, "")]
+        stages = {name: cleaned[name] for name in given if "." not in name}
+        stages["graph"] = {name.partition(".")[2]: cleaned[name] for name in given if "." in name}
         stages["action_range"] = self._range()
         names = str(cleaned.get("teacher_user_tools") or "").split(",")
         stages["teacher_user_tools"] = [name.strip() for name in names if name.strip()]
         changes = {name: cleaned[name] for name in ("seed", "lanes", "at_once") if cleaned.get(name) is not None}
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
+        stages["graph"] = whole["stages"]["graph"] | stages["graph"]
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
         whole["preset"] = cleaned.get("preset") or self.before.preset
+        whole["variant"] = cleaned.get("variant") or self.before.variant
         whole["embeddings"] = cleaned.get(EMBEDDINGS.name) or self.before.embeddings
         whole["prompts"] = prompt_trials.chosen(self, self.before.prompts)
         if sampling_fields.has_fields(self.data, ROLES):
@@ -181,7 +185,8 @@ class SettingsForm(forms.Form):
 
     def _refuse(self, place: list[str], why: str) -> None:
         """Put what `BatchSettings` says where the person typed it."""
-        name = place[1] if place[0] == "stages" and len(place) > 1 else place[0]
+        inner = ".".join(place[1:])
+        name = place[0] if place[0] != "stages" else inner if inner in self.fields else "".join(place[1:2])
         why = why.removeprefix("Value error, ").replace("Input should be", "It must be")
         self.add_error(name if name in self.fields else None, f"{why[:1].upper()}{why[1:]}.")
 
@@ -353,8 +358,9 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     played = with_defaults(settings)
     return (
         stages
+        | {f"graph.{name}": value for name, value in stages["graph"].items()}
         | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
-        | {"lanes": settings.lanes, "at_once": settings.at_once, "preset": settings.preset}
+        | {"lanes": settings.lanes, "at_once": settings.at_once, "preset": settings.preset, "variant": settings.variant}
         | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}
         | {f"model_{role}": played.models[role] for role in ROLES}
         | {EMBEDDINGS.name: played.embeddings}

@@ -14,7 +14,6 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
 from synthesis.errors import EnvariumError, InputError
-from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import CAPPED_ROLES, access, takes_bytes
 from webapp.batches import services
 from webapp.batches.beside_human_work import meet_human_work
@@ -68,7 +67,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
         def make(start: bool) -> Batch:
             return services.create_batch(
-                request.user, form.cleaned_data["name"], specs, form.settings, PIPELINE, start=start
+                request.user, form.cleaned_data["name"], specs, form.settings, form.settings.pipeline, start=start
             )
 
         if (answer := launch_batch(request, form, form.chosen, make)) is not None:
@@ -209,7 +208,7 @@ def describe_dry_run(request: HttpRequest, form: SettingsForm, chosen: ChosenIte
     specs = list(chosen.specs.values())
     try:
         settings = services.allowed(request.user, form.settings, len(specs))
-        estimated = estimate(specs, settings, PIPELINE)
+        estimated = estimate(specs, settings, settings.pipeline)
     except EnvariumError as error:
         return {"faults": [("", "", str(error))]}
     return {

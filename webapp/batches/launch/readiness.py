@@ -13,17 +13,19 @@ from webapp.batches.spec import ROLES, SCRIPTED, BatchSettings
 NAMED = 12
 """So many refused items are named; the others are counted."""
 NAME_CHARS = 80
+BUNDLED = "the bundled themes"
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """`refused` of `total` items cannot run, because `roles` are played by the scripted provider, which has replies for
-    the bundled themes alone. `names` are those of the first refused items."""
+    """`refused` of `total` items cannot run, because `roles` are played by the scripted provider, which has `replies`
+    for some themes alone. `names` are those of the first refused items."""
 
     total: int = 0
     refused: int = 0
     names: tuple[str, ...] = ()
     roles: tuple[str, ...] = ()
+    replies: str = BUNDLED
 
     @property
     def can_run(self) -> bool:
@@ -43,7 +45,7 @@ class Readiness:
         named = ", ".join(self.names) + (f" and {self.unnamed:,} more" if self.unnamed else "")
         return (
             f"{counted} will be refused: {named}. The scripted provider plays {', '.join(self.roles)} and has "
-            "replies for the bundled themes alone. Give every role a model, or leave these items out."
+            f"replies for {self.replies} alone. Give every role a model, or leave these items out."
         )
 
 
@@ -53,10 +55,13 @@ def check_readiness(specs: Iterable[ItemSpec], settings: BatchSettings) -> Readi
     roles = tuple(role for role in ROLES if settings.models.get(role, SCRIPTED) == SCRIPTED)
     if not roles:
         return Readiness(len(items))
-    known = {draft.key for draft in bundled_themes()}
+    written = bundled_themes(settings.variant)
+    known = {draft.key for draft in written}
     refused = [spec for spec in items if theme_of(spec.key) not in known]
     names = tuple(name_item(spec) for spec in refused[:NAMED])
-    return Readiness(len(items), len(refused), names, roles if refused else ())
+    has_all = len(written) == len(bundled_themes())
+    replies = BUNDLED if has_all else f"{', '.join(draft.name for draft in written)} in the variant {settings.variant}"
+    return Readiness(len(items), len(refused), names, roles if refused else (), replies)
 
 
 def name_item(spec: ItemSpec) -> str:

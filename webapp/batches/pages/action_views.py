@@ -13,9 +13,8 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from synthesis.errors import InputError
-from synthesis.pipeline import PIPELINE
 from webapp.accounts.access import access
-from webapp.batches import services
+from webapp.batches import queries, services
 from webapp.batches.models import Batch, BatchItem, ItemState
 from webapp.batches.pages import batch_list
 from webapp.lists.bulk_acts import bulk_page
@@ -91,7 +90,7 @@ def keep(request: HttpRequest, pk: int) -> HttpResponse:
     item = get_object_or_404(BatchItem.objects.only("id", "batch_id"), pk=pk)
 
     def act() -> Any:
-        return services.keep_duplicate(request.user, item.batch_id, pk, PIPELINE)
+        return services.keep_duplicate(request.user, item.batch_id, pk, queries.find_pipeline(item.batch_id))
 
     return _done(request, item.batch_id, act, "The theme goes on.", item)
 

@@ -15,6 +15,7 @@ from webapp.batches import queries, services
 from webapp.batches.engine.stage_runs import SAVE
 from webapp.batches.models import Batch, BatchItem, BatchStageCount, BatchState, StageState
 from webapp.batches.pages.descriptions import actions
+from webapp.batches.setting_labels import VARIANT_TITLES
 from webapp.database.kept_sql import Given, KeptQuery
 from webapp.lists import list_filters
 from webapp.lists.bulk_acts import BulkAct, BulkList
@@ -28,6 +29,7 @@ BATCHES = RowList(
         Column("id", "Number", ascending="id", descending="-id", numeric=True),
         Column("name", "Name", ascending="name", descending="-name", needed=True),
         Column("state", "State"),
+        Column("variant", "Variant", help="Whose way to environments and tasks"),
         Column("replies", "Replies", help="Whether models answered, or the scripted provider"),
         Column("items", "Items kept / all", numeric=True),
         Column("requests", "Requests", ascending="requests", descending="-requests", numeric=True, extra=True),
@@ -47,6 +49,7 @@ def filters_for(user: Any) -> tuple[ListFilter, ...]:
     return (
         list_filters.contains("q", "Name", "name"),
         list_filters.choice("state", "State", BatchState.values),
+        list_filters.choice("variant", "Variant", VARIANT_TITLES.items()),
         ListFilter(
             "replies",
             "Replies",

@@ -10,7 +10,7 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import PIPELINES
 from webapp.accounts.access import access, may
 from webapp.batches import queries, setting_labels
 from webapp.batches.beside_human_work import count_made_beside
@@ -62,8 +62,9 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
     """What changes while a batch runs: its head on every tab, funnel and failures on the first."""
     settings = BatchSettings.model_validate(row.settings)
     waiting = progress.open_items(row.pk)
-    lines = progress.funnel(queries.counts(row.pk), waiting, PIPELINE)
-    use = underway.read_use(underway.find_items_underway(row.pk, PIPELINE)) if waiting else []
+    pipeline = PIPELINES[row.variant]
+    lines = progress.funnel(queries.counts(row.pk), waiting, pipeline)
+    use = underway.read_use(underway.find_items_underway(row.pk, pipeline)) if waiting else []
     underway.add_use(lines, use)
     counts = queries.item_counts(row.pk)
     lanes, levels = progress.lanes(row), progress.levels(counts)
@@ -80,7 +81,7 @@ def live_context(row: Batch, tab: str) -> dict[str, Any]:
         "took": progress.took(row),
         "worked": worked_seconds(row),
         "used": progress.used(lines),
-        "pace": progress.pace(row, lines, waiting, PIPELINE, settings.stages),
+        "pace": progress.pace(row, lines, waiting, pipeline, settings.stages),
         "in_flight": underway.find_calls_in_flight(use),
         "lanes": lanes,
         "can": descriptions.actions(row, counts),
@@ -127,7 +128,7 @@ def _items(request: HttpRequest, row: Batch) -> dict[str, Any]:
         "page": page,
         "rows": [descriptions.item_row(item) for item in page.rows],
         "chosen": chosen,
-        "filter_form": descriptions.item_filter_form(PIPELINE, chosen),
+        "filter_form": descriptions.item_filter_form(PIPELINES[row.variant], chosen),
         "copy_as": api_call(request, "GET", "api:list_batch_items", args=(row.pk,), query=asked),
     }
 
@@ -170,7 +171,7 @@ def _settings(request: HttpRequest, row: Batch) -> dict[str, Any]:
 def item_context(pk: int) -> dict[str, Any]:
     rows = BatchItem.objects.select_related("batch", "product", "parent").defer("spec", "parent__spec")
     row = get_object_or_404(rows, pk=pk)
-    runs = descriptions.runs_of(row, PIPELINE)
+    runs = descriptions.runs_of(row, PIPELINES[row.batch.variant])
     below = list(
         filters.items(row.batch_id, filters.ItemFilter(parent=row.pk)).order_by("id")[: descriptions.BELOW + 1]
     )
@@ -187,7 +188,7 @@ def item_context(pk: int) -> dict[str, Any]:
         "below": [descriptions.item_row(child) for child in below[: descriptions.BELOW]],
         "more_below": len(below) > descriptions.BELOW,
         "fault": descriptions.call_by_key(row.call_key),
-        "can": descriptions.item_actions(row, PIPELINE),
+        "can": descriptions.item_actions(row, PIPELINES[row.batch.variant]),
         "is_open": descriptions.is_open(row),
         "under_way": next(iter(underway.read_use([row.pk])), None) if descriptions.is_open(row) else None,
         "waiting_calls": underway.find_waiting_calls(row) if descriptions.is_open(row) else [],

@@ -184,7 +184,45 @@ def _counted(by: Mapping[str, int]) -> str:
 
 
 def _scenario(value: dict[str, Any]) -> list[Block]:
-    return [_facts(value, ("name",)), Block("json", "initial state", value["state"])]
+    nodes = _nodes(value.get("blueprint"))
+    return [_facts(value, ("name",)), table("made for", nodes), Block("json", "initial state", value["state"])]
+
+
+def _nodes(blueprint: Any) -> list[dict[str, Any]]:
+    """The nodes of a blueprint in order, each with what it takes from earlier ones; none if there is no blueprint."""
+    if not isinstance(blueprint, dict):
+        return []
+    edges = blueprint.get("edges") or []
+    return [
+        {
+            "node": node["id"],
+            "calls or works out": node.get("tool") or node.get("purpose"),
+            "takes": ", ".join(
+                f"{edge['source']} ({edge['parameter']})" if edge.get("parameter") else str(edge["source"])
+                for edge in edges
+                if edge.get("target") == node["id"]
+            ),
+            "with": {argument["name"]: argument.get("value") for argument in node.get("arguments") or []} or None,
+        }
+        for node in blueprint.get("nodes") or []
+    ]
+
+
+def _graph(value: dict[str, Any]) -> list[Block]:
+    edges = value["edges"]
+    return [
+        Block("facts", "", [("tools", len(value["tools"])), ("edges", len(edges))]),
+        table("edges: an output of the source goes into a parameter of the target", edges),
+    ]
+
+
+def _blueprints(value: dict[str, Any]) -> list[Block]:
+    facts = {name: value.get(name) for name in ("walks", "distinct", "merge_duplicates")}
+    return [
+        Block("facts", "", [(_spoken(name), count) for name, count in facts.items() if count is not None]),
+        *(table(f"blueprint {number}", _nodes(one)) for number, one in enumerate(value["blueprints"], 1)),
+        table("merges that were dropped", value.get("dropped") or [], ("tools", "reason", "message")),
+    ]
 
 
 def _task(value: dict[str, Any]) -> list[Block]:
@@ -195,6 +233,9 @@ def _task(value: dict[str, Any]) -> list[Block]:
         _facts(value, ("title", "rule")),
         text("instruction", value["instruction"]),
         listed("notes", value.get("notes") or []),
+        text("draft before it was refined", str(value.get("intent") or "")),
+        listed("words that were refused as names of the system", value.get("leaked") or []),
+        table("blueprint", _nodes(value.get("blueprint"))),
         listed("checklist", value.get("checklist") or []),
         _code(f"{len(checks)} check{'s' * (len(checks) != 1)}", sources),
         table("reference", reference.get("calls") or [], ("tool", "arguments")),
@@ -241,6 +282,8 @@ def _attempt(value: dict[str, Any]) -> list[Block]:
 SHAPES: tuple[tuple[tuple[str, ...], Any], ...] = (
     (("record",), _assembled),
     (("entities", "operations"), _plan),
+    (("blueprints", "dropped"), _blueprints),
+    (("tools", "edges"), _graph),
     (("methods", "attributes"), _fragments),
     (("cases", "rates", "score"), _assessment),
     (("task", "audit"), _audited),

@@ -13,7 +13,7 @@ from typing import Any
 from django.db import connection
 
 from synthesis.contracts import SOLVED_AT
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import PIPELINES
 from synthesis.stages import StageSettings
 from synthesis.tasks.trajectory_filters import USER_FAULT
 from webapp.batches.models import AttemptRole, Batch, BatchAttempt, BatchItem, BatchProduct, LLMCall, StageRun
@@ -190,7 +190,7 @@ def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
     def count_framed(key: str, words: str, value: int) -> ChoiceFigure:
         return ChoiceFigure("frames", key, words, value if framed else None, note=no_frame)
 
-    missed = 0 if settings.teach_unsolved else unsolved * _count_runs(settings)
+    missed = 0 if settings.teach_unsolved else unsolved * _count_runs(batch.variant, settings)
     return [
         ChoiceFigure("frames", "tasks_framed", "kept tasks with a frame", framed),
         count_framed("frame_zeroed", "attempts with a change outside of it: they earn 0", outside),
@@ -216,7 +216,7 @@ def _list_attempts(batch: Batch, settings: StageSettings) -> list[ChoiceFigure]:
     ]  # fmt: skip
 
 
-def _count_runs(settings: StageSettings) -> int:
+def _count_runs(variant: str, settings: StageSettings) -> int:
     """Attempts that would be made at a task nobody solved."""
     taught = settings.model_copy(update={"teach_unsolved": True})
-    return len(PIPELINE.barren_parts("task", taught))
+    return len(PIPELINES[variant].barren_parts("task", taught))

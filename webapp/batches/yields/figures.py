@@ -9,7 +9,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Count, Q, Sum
 
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import PIPELINES
 from webapp.batches import queries
 from webapp.batches.models import Batch, BatchItem, LLMCall, StageRun
 from webapp.batches.pages.filters import REPAIRS
@@ -48,7 +48,9 @@ WHERE item.batch_id = %s AND run.state = 'kept' AND (run.used::jsonb -> 'prompts
 
 def read(batch: Batch) -> dict[str, Any]:
     """Everything that the page, the command and the API say of a batch's yield, as JSON."""
-    lines = [line for line in funnel(queries.counts(batch.pk), open_items(batch.pk), PIPELINE) if line.name]
+    lines = [
+        line for line in funnel(queries.counts(batch.pk), open_items(batch.pk), PIPELINES[batch.variant]) if line.name
+    ]
     repaired = _repaired(batch.pk)
     kept = _kept(batch.pk)
     rates = solve_rates(batch.pk)

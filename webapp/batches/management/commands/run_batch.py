@@ -6,7 +6,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
-from synthesis.pipeline import PIPELINE
+from synthesis.pipeline import PIPELINES
 from synthesis.scripted import themes
 from webapp.batches.command_run import endings, planted_report, report, work_off
 from webapp.batches.engine.cast import with_defaults
@@ -33,6 +33,7 @@ class Command(BaseCommand):
         parser.add_argument("--environment", type=int, action="append", default=[], help="the number of one to grow on")
         parser.add_argument("--resume", type=int, help="go on with this batch instead of making one")
         parser.add_argument("--name", default="")
+        parser.add_argument("--variant", choices=tuple(PIPELINES), help="whose pipeline: the stages to go through")
         parser.add_argument("--preset", choices=tuple(TITLES), default=OURS, help="whose choices: ours or the paper's")
         parser.add_argument("--tester", choices=("planned", "free"), help="who chooses the calls of an assessment")
         parser.add_argument("--cap", type=float, help="spend cap")
@@ -66,11 +67,12 @@ class Command(BaseCommand):
     def _new(self, options: dict[str, Any]) -> Any:
         specs = of_rows(options["theme"]) + of_environments(options["environment"])
         if options["demo"]:
-            specs += [of_theme(draft) for draft in themes()]
+            specs += [of_theme(draft) for draft in themes(options["variant"] or "envscaler")]
         if not specs:
             raise InputError("Nothing to grow: give --demo, --theme with the number of a kept theme, or --environment.")
         stages = {name: options[name] for name in ("scenarios", "tasks", "tester") if options[name] is not None}
         changes: dict[str, Any] = {name: options[name] for name in ("preset", "seed", "at_once")} | {"stages": stages}
+        changes |= {"variant": options["variant"]} if options["variant"] else {}
         changes |= {"cap": options["cap"]} if options["cap"] is not None else {}
         changes |= {"models": dict.fromkeys(ROLES, SCRIPTED), "embeddings": LOCAL} if options["demo"] else {}
         changes |= {"prompts": dict(map(_tried, options["prompt"]))} if options["prompt"] else {}
@@ -81,7 +83,7 @@ class Command(BaseCommand):
             raise InputError(readiness.advice)
         if readiness.refused:
             self.stderr.write(plain(readiness.advice))
-        return create_batch(None, name, specs, settings, PIPELINE)
+        return create_batch(None, name, specs, settings, settings.pipeline)
 
 
 def _tried(said: str) -> tuple[str, str]:

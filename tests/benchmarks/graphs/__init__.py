@@ -1,0 +1,1 @@
+"""Blueprints of tasks: walks, merges, canonical forms and executions, measured."""
