@@ -199,6 +199,14 @@ async def _with_reference(
     return None
 
 
+async def audit_once(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
+    """The audit of a task with its reference. Raises Rejected("cannot_be_audited") and InfrastructureError."""
+    try:
+        return await kit.run(audit_task, kit.sandbox, world.subject(task, task.reference), kit.check_stop, AT_ONCE)
+    except (InputError, ProgramError, StateError) as error:
+        raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
+
+
 def red_audit(what: str, report: TaskAudit) -> Rejected:
     """Why a task is left out whose audit is red, with its serious faults."""
     serious = serious_faults(report)

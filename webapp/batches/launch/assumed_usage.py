@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
 from synthesis.stages import StageSettings
 from webapp.batches.launch.bounds import Bounds
@@ -19,6 +20,10 @@ LONG = Bounds(300, 8_000)
 PATIENCE = Bounds(1.0, 20.0)
 KEPT = 0.8
 """Of the items of a level: the share that goes on."""
+
+
+TaskWay = Literal["checks", "graph", "programs"]
+"""How a variant makes its tasks: with checks, from a graph of tools, or by programs."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +43,17 @@ def assumed_share(themes: int) -> Bounds:
 
 
 def assumed(
-    settings: StageSettings, level: str, *, text: bool, talk: bool, by_graph: bool = False
+    settings: StageSettings, level: str, *, text: bool, talk: bool, way: TaskWay = "checks"
 ) -> dict[tuple[str, str], AssumedUsage]:
     """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
-    `graph` what one asks for behind that in a variant that draws its tasks `by_graph`.
+    `graph` what one asks for behind that in a variant that draws its tasks from a graph.
 
     Upper ends of calls hold replies that have to be asked for again.
     """
-    if by_graph and level in ("graph", "scenario", "task"):
+    if way == "graph" and level in ("graph", "scenario", "task"):
         return _drawing(settings, level)
+    if way == "programs" and level == "task":
+        return _programming(settings)
     if level == "environment":
         return _assessing(settings, late=False)
     if level == "theme":
@@ -91,6 +98,19 @@ def _drawing(settings: StageSettings, level: str) -> dict[tuple[str, str], Assum
         ("author", "refine"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS, late=True),
         ("teacher", "shorten"): AssumedUsage(Bounds(0, 12 * graph.deletions), LONG_READING, FEW_WORDS, late=True),
         ("teacher", "solve"): AssumedUsage(Bounds(2 * runs, 12 * (runs + 1)), LONG_READING, FEW_WORDS, late=True),
+    }
+
+
+def _programming(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    """A task of the variant `programmatic`."""
+    numbers = settings.programmatic
+    runs, rounds = numbers.consistency_runs, numbers.rounds
+    turns = Bounds(runs * (numbers.least_calls + 1), runs * numbers.limit_turns(numbers.most_calls))
+    return {
+        ("author", "query"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS),
+        ("author", "solution"): AssumedUsage(Bounds(1, rounds), STATE_READING, CODE, late=True),
+        ("author", "verification"): AssumedUsage(Bounds(1, rounds), LONG_READING, CODE, late=True),
+        ("teacher", "solve"): AssumedUsage(turns, LONG_READING, FEW_WORDS, late=True),
     }
 
 

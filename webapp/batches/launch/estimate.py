@@ -27,7 +27,7 @@ from synthesis.runtime import default_sandbox
 from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
 from synthesis.themes.keys import theme_of
 from webapp.batches.engine.cast import Cast, cast, lanes_of, with_defaults
-from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, assumed, assumed_share
+from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, TaskWay, assumed, assumed_share
 from webapp.batches.launch.bounds import NOTHING, Bounds, total
 from webapp.batches.launch.likely import (
     CallFigures,
@@ -215,22 +215,24 @@ def _wishes(
     for above, level in pairwise(LEVELS):
         low = shares[above].low
         reached[level] = reached[above] * (sure + (1 - sure) * low if above == "theme" else low)
-    by_graph = _draws_blueprints(pipeline)
-    graphs = ("theme", "graph", False, False, len(specs) if by_graph and items["scenario"] else 0)
+    way = _find_way(pipeline)
+    graphs = ("theme", "graph", False, False, len(specs) if way == "graph" and items["scenario"] else 0)
     return [
         LevelWish(
             level,
             Bounds(reached[level] * count, count),
             shares[level],
-            assumed(stages, what, text=text, talk=talk, by_graph=by_graph),
+            assumed(stages, what, text=text, talk=talk, way=way),
         )
         for level, what, text, talk, count in (*kinds, graphs)
         if count
     ]
 
 
-def _draws_blueprints(pipeline: Pipeline) -> bool:
-    return any(stage.name == "blueprints" for stage in pipeline.of("theme"))
+def _find_way(pipeline: Pipeline) -> TaskWay:
+    """How a pipeline makes its tasks."""
+    names = {stage.name for stage in pipeline.stages}
+    return "graph" if "blueprints" in names else "programs" if "solution" in names else "checks"
 
 
 def _find_figures(

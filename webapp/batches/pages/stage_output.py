@@ -238,6 +238,10 @@ def _task(value: dict[str, Any]) -> list[Block]:
         table("blueprint", _nodes(value.get("blueprint"))),
         listed("checklist", value.get("checklist") or []),
         _code(f"{len(checks)} check{'s' * (len(checks) != 1)}", sources),
+        _code("solution", str(value.get("solution") or "")),
+        _code("verification script", str((value.get("script") or {}).get("source") or "")),
+        Block("json", "answer", value.get("expected_answer")),
+        Block("json", "runs of the solver", value.get("consistency")),
         table("reference", reference.get("calls") or [], ("tool", "arguments")),
         text("answer of the reference", str(reference.get("answer") or "")),
     ]
