@@ -54,8 +54,8 @@ VARIANT_TITLES: dict[str, str] = {
 }
 VARIANT_HINT = (
     "whose way from an environment to its tasks. EnvScaler: a state, then an instruction with checks. AutoForge: a "
-    "blueprint from a graph of tools, executed to a golden state. Agent-World, programs: a query that one script solves, "
-    "and another verifies"
+    "blueprint from a graph of tools, executed to a golden state. Agent-World, programs: a query that one script "
+    "solves and another verifies"
 )
 SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
