@@ -29,16 +29,19 @@ from synthesis.contracts import (
     ToolKind,
     Usage,
 )
-from synthesis.formats.records import EnvironmentRecord, ToolSpec
+from synthesis.formats.records import EnvironmentRecord, ToolSpec, Workflow
 
-ThemeOrigin = Literal["tasks", "servers", "documents", "typed", "scripted"]
+ThemeOrigin = Literal["tasks", "servers", "documents", "requirements", "typed", "scripted"]
 CaseKind = Literal["positive", "negative"]
 TesterKind = Literal["planned", "free"]
 CallVerdict = Literal["pass", "warning", "fail"]
 
 
 class ThemeDraft(Frozen):
-    """A theme as environments are grown from it. `origin_text` is what it was made from (a task, a specification)."""
+    """A theme as environments are grown from it. `origin_text` is what it was made from (a task, a specification).
+
+    `workflows` are those of product requirements, `tasks` those that came with a set of tools.
+    """
 
     key: str
     name: str
@@ -47,6 +50,8 @@ class ThemeDraft(Frozen):
     origin: ThemeOrigin = "typed"
     origin_text: str = ""
     tools: tuple[ToolSpec, ...] = ()
+    workflows: tuple[Workflow, ...] = Field(default=(), exclude_if=lambda value: not value)
+    tasks: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
 
 
 class EntityPlan(Frozen):

@@ -29,6 +29,7 @@ from synthesis.tasks.reference_search import solve
 from synthesis.tasks.teacher import teach
 from synthesis.tasks.trajectory_filters import filter_attempt
 from synthesis.tasks.withheld_teacher import teach_withheld
+from synthesis.themes.inversion import invert, needs_inversion
 from synthesis.themes.same_themes import same_themes
 from synthesis.themes.tasks import discover
 from synthesis.tool_graph.argument_stage import fill_arguments
@@ -42,7 +43,9 @@ from synthesis.verifiers.audit_report import AuditedTask
 
 
 async def find_theme(kit: Kit, spec: ItemSpec) -> ThemeDraft:
-    return spec.theme or await discover(kit, spec.text, spec.key)
+    if spec.theme is None:
+        return await discover(kit, spec.text, spec.key)
+    return await invert(kit, spec.theme) if needs_inversion(spec.theme) else spec.theme  # AW 3.1, M2
 
 
 def taken(spec: ItemSpec) -> AssembledProgram | None:

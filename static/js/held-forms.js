@@ -256,6 +256,9 @@
       button("Do not send it", () => release(form)),
     );
     place(by, form).after(words);
+    // Ctrl+S is pressed far from the button of a long form: what it did has to be seen there.
+    const { top, bottom } = words.getBoundingClientRect();
+    words.classList.toggle("floating", top < 0 || bottom > window.innerHeight);
   }
   async function attempt(form, by, act) {
     const known = held.get(form);

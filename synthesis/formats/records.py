@@ -6,7 +6,7 @@ column of its own), so that an export equals the import.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
@@ -234,8 +234,17 @@ class ToolSpec(Frozen):
     parameters: dict[str, Any] | list[Any] | None = None
 
 
+class Workflow(Frozen):
+    """A piece of work that requirements describe: its steps in order, and what else they say of it."""
+
+    name: str
+    about: str = ""
+    steps: tuple[str, ...] = ()
+
+
 class ThemeRecord(Frozen):
-    """What an environment can be grown from: an MCP server's specification with its labels.
+    """What an environment can be grown from: an MCP server's specification with its labels, a tool document, product
+    requirements with their `workflows`. `tasks` are texts that came with a set of tools.
 
     `primary` is the label of the first level (empty where there is none), `secondary` are further labels of that
     level, the most fitting first; `custom` is a label of its own. `usage` counts calls, None where it is not known.
@@ -249,11 +258,23 @@ class ThemeRecord(Frozen):
     custom: str = ""
     usage: int | None = None
     tools: tuple[ToolSpec, ...]
+    workflows: tuple[Workflow, ...] = Field(default=(), exclude_if=lambda value: not value)
+    tasks: tuple[str, ...] = Field(default=(), exclude_if=lambda value: not value)
 
     @property
     def labels(self) -> tuple[str, ...]:
         """Every label once, the primary first."""
         return tuple(dict.fromkeys(label for label in (self.primary, *self.secondary, self.custom) if label))
+
+
+class DocumentText(NamedTuple):
+    """What a document says of one theme, before it has a key and labels."""
+
+    title: str
+    about: str
+    tools: tuple[ToolSpec, ...]
+    workflows: tuple[Workflow, ...] = ()
+    tasks: tuple[str, ...] = ()
 
 
 class Failure(Frozen):

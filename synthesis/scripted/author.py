@@ -50,6 +50,11 @@ def _inferred(shelf: ThemeFiles, call: StageCall) -> str:
     return _json({"reasoning": judged["analysis"], **words, **scores})
 
 
+def _inverted(shelf: ThemeFiles, call: StageCall) -> str:
+    words = {name: shelf.theme[name] for name in ("name", "description", "category")}
+    return _json({"reasoning": shelf.theme["judged"]["analysis"], **words})
+
+
 def _state_plan(shelf: ThemeFiles, call: StageCall) -> str:
     parts = {name: shelf.plan[name] for name in ("introduction", "entities", "rules", "time") if name in shelf.plan}
     return _json({"name": shelf.theme["name"], "category": shelf.theme["category"], **parts})
@@ -146,6 +151,7 @@ def _program(shelf: ThemeFiles, call: StageCall) -> WrittenProgram:
 STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "judge_task": _judged,
     "infer_theme": _inferred,
+    "invert_tools": _inverted,
     "plan_state": _state_plan,
     "plan_operations": _operations,
     "plan_documented": _documented,

@@ -21,9 +21,13 @@ _DAY_ENDS = ("_on", "_date", "_day")
 
 
 def disagreements(source: str, class_name: str, plan: Plan) -> list[str]:
-    """On which names the planned methods of a valid program do not agree, one sentence each."""
+    """On which names the planned methods of a valid program do not agree, one sentence each.
+
+    Parameters that a tool document fixes are what they are, whether they agree or not.
+    """
     wanted = {operation.name for operation in plan.operations}
-    methods = [method for method in outline(source, class_name).methods if method.name in wanted]
+    free = {operation.name for operation in plan.operations if operation.parameters is None}
+    methods = [method for method in outline(source, class_name).methods if method.name in free]
     parameters = _parameters(methods)
     found = [
         *_spelled_apart(parameters, "parameters"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from synthesis.drafts import EntityPlan, OperationPlan, Plan, ThemeDraft, TimePlan
 from synthesis.errors import Rejected
+from synthesis.formats.records import Workflow
 from synthesis.prompts import fenced, prompt
 from synthesis.prompts.tool_text import describe_tools
 from synthesis.skeleton.coverage import covered
@@ -20,6 +21,10 @@ from synthesis.stages import Kit
 
 THEME_CHARS = 8_000
 """Of name and description together: a theme is a short text."""
+WORKFLOWS = (
+    "Its requirements describe these workflows. The records, the rules and the tools together must let each of them be "
+    "carried out from its first step to its last:"
+)
 FIXED_TOOLS = (
     "Its documents fix the tools, which are these and no others. The records must hold everything that they take and "
     "return:"
@@ -80,6 +85,18 @@ def theme_text(theme: ThemeDraft) -> str:
     if len(about) > THEME_CHARS:
         message = f"The theme has {len(about):,} characters; {THEME_CHARS:,} are allowed. Shorten its description."
         raise Rejected("theme_too_long", message, evidence={"characters": len(about), "start": about[:500]})
-    tools = describe_tools(theme.tools, TOOL_CHARS)
-    heading = FIXED_TOOLS if is_documented(theme) else "Tools that its source describes:"
-    return about + (f"\n\n{heading}\n{tools}" if tools else "")
+    parts = [about]
+    if theme.workflows:
+        flows = "\n".join(describe_workflow(flow, number) for number, flow in enumerate(theme.workflows, 1))
+        parts.append(f"{WORKFLOWS}\n{flows}")
+    if theme.tools:
+        heading = FIXED_TOOLS if is_documented(theme) else "Tools that its source describes:"
+        parts.append(f"{heading}\n{describe_tools(theme.tools, TOOL_CHARS)}")
+    return "\n\n".join(parts)
+
+
+def describe_workflow(flow: Workflow, number: int) -> str:
+    """Return a workflow with its steps, one a line."""
+    about = f": {' '.join(flow.about.split())}" if flow.about else ""
+    steps = "".join(f"\n   - {' '.join(step.split())}" for step in flow.steps)
+    return f"{number}. {flow.name}{about}{steps}"

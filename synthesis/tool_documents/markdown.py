@@ -1,7 +1,8 @@
 """Tool documents in plain Markdown: each tool a heading, below it what it does and a list or table of what it takes.
 
-A heading names a tool if it is written as code or is a name as programs have them: `book_table`, `book_table(day)`,
-`orders.cancel`. Other headings group tools. Text before the first tool is about all of them.
+A heading names a tool if it is written as code, is a name as programs have them (`book_table`, `book_table(day)`,
+`orders.cancel`) or a request (`GET /tables`). Other headings group tools. Text before the first
+tool is about all of them.
 """
 
 from __future__ import annotations
@@ -10,16 +11,25 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from synthesis.errors import FormatError
-from synthesis.formats.mcp import MAX_TOOLS
+from synthesis.formats.mcp import MAX_TOOLS, TOOL_NAME
 from synthesis.formats.records import ToolSpec
 from synthesis.formats.values import clean
 from synthesis.json_reader import read_json
+from synthesis.tool_documents.markdown_sections import (
+    Block,
+    MarkdownSection,
+    is_list,
+    read_items,
+    read_paragraph,
+    read_rows,
+    split_sections,
+)
 
-TOOL = re.compile(r"(?P<name>[A-Za-z_][\w.\-/]*)\s*(?P<call>\(.*\))?")
+TOOL = re.compile(r"(?P<name>[^\W\d][\w.\-/]*)\s*(?P<call>\(.*\))?")
+REQUEST = re.compile(r"(GET|POST|PUT|PATCH|DELETE|HEAD|OPTIONS)\s+/\S*")
 PARAMETER = re.compile(
     r"\*{0,2}`?(?P<name>[A-Za-z_][\w.\-]*)`?\*{0,2}\s*(?:[(\[](?P<kind>[^)\]]*)[)\]])?\s*(?:[:\u2013\u2014-]\s*(?P<about>.*))?",
     re.DOTALL,
@@ -56,28 +66,65 @@ class _Section:
 
 def read_markdown(text: str) -> tuple[str, str, tuple[ToolSpec, ...]]:
     """Read the title, what it says of all tools, and the tools in their order. Raises FormatError with the line."""
-    sections = _split(text)
+    sections = [_read_section(section) for section in split_sections(text)]
     title = next((section.title for section in sections if section.level == 1 and not _name_tool(section)), "")
+    about, tools = _find_tools(sections, title)
+    if not tools:
+        reason = (
+            "no heading names a tool; write each tool as a heading such as ## `book_table(day, guests)`, "
+            "or import product requirements as such"
+        )
+        raise FormatError("", reason)
+    return title, "\n\n".join(about), tuple(tool for _, tool in tools)
+
+
+def read_named_tools(
+    given: list[MarkdownSection],
+) -> tuple[list[tuple[str, ToolSpec]], list[MarkdownSection]]:
+    """Read the tools that headings name, each with its place, and return the sections that stand before the first.
+
+    Raises FormatError.
+    """
+    sections = [_read_section(section) for section in given]
+    first = next((index for index, section in enumerate(sections) if _name_tool(section)), len(sections))
+    _, tools = _find_tools(sections[first:], "")
+    return tools, given[:first]
+
+
+def _find_tools(sections: list[_Section], title: str) -> tuple[list[str], list[tuple[str, ToolSpec]]]:
+    """Return what stands before the first tool, and the tools with their places. Raises FormatError."""
     about: list[str] = []
     tools: list[tuple[_Section, ToolSpec]] = []
     open_tool: _Section | None = None
+    other: _Section | None = None  # a heading between tools that names none
     below: list[_Section] = []
     for section in sections:
         if _name_tool(section):
             if open_tool is not None:
                 tools.append((open_tool, _build_tool(open_tool, below)))
-            open_tool, below = section, []
-        elif open_tool is not None and section.level > open_tool.level:
-            below.append(section)
+            open_tool, other, below = section, None, []
         elif open_tool is None:
             about += [section.title] * bool(section.title and section.title != title) + section.words
+        elif section.level <= (open_tool if other is None else other).level:
+            other = section
+            _require_no_tool(section, section)
+        elif other is not None:
+            _require_no_tool(other, section)
+        else:
+            below.append(section)
     if open_tool is not None:
         tools.append((open_tool, _build_tool(open_tool, below)))
-    if not tools:
-        reason = "no heading names a tool; write each tool as a heading such as ## `book_table(day, guests)`"
-        raise FormatError("", reason)
     _require_few_names(tools)
-    return title, "\n\n".join(about), tuple(tool for _, tool in tools)
+    return about, [(section.place, tool) for section, tool in tools]
+
+
+def _require_no_tool(heading: _Section, below: _Section) -> None:
+    """Raise FormatError if what stands below a heading that names no tool says what a tool takes."""
+    typed = any("type" in parameter["schema"] for parameter in below.parameters)
+    if typed or below.schema is not None or PARAMETER_HEADS.fullmatch(below.title):
+        name = re.sub(r"\W+", "_", heading.title.lower(), flags=re.ASCII).strip("_") or "book_table"
+        reason = f"{heading.title[:80]!r} says what a tool takes, but names none; write its heading as `{name}`"
+        raise FormatError(heading.place, reason)
 
 
 def _require_few_names(tools: list[tuple[_Section, ToolSpec]]) -> None:
@@ -92,9 +139,10 @@ def _require_few_names(tools: list[tuple[_Section, ToolSpec]]) -> None:
 
 def _name_tool(section: _Section) -> str:
     """Return the name of the tool that a heading names, or nothing."""
-    match = TOOL.fullmatch(section.title.strip())
+    title = section.title.strip()
+    match = TOOL.fullmatch(title)
     if match is None:
-        return ""
+        return title if len(title) <= TOOL_NAME and (section.is_code or REQUEST.fullmatch(title)) else ""
     name, looks_like_code = match["name"], section.is_code or match["call"]
     is_name = bool(re.search(r"[a-z0-9][A-Z]|_|\.", name)) or name.islower()
     return (
@@ -105,63 +153,30 @@ def _name_tool(section: _Section) -> str:
     )
 
 
-def _split(text: str) -> list[_Section]:
-    """Split a document at its headings; each section knows its words, parameters and schema."""
-    tokens = MarkdownIt("commonmark").enable("table").parse(text)
-    sections = [_Section("", 1, 0)]
-    index = 0
-    while index < len(tokens):
-        token = tokens[index]
-        if token.type == "heading_open":
-            inline = tokens[index + 1]
-            only_code = [child.type for child in inline.children or []] == ["code_inline"]
-            title = clean(_read_words(inline))
-            sections.append(_Section(title, (token.map or [0])[0] + 1, int(token.tag[1:]), only_code))
-            index += 3
-            continue
-        end = _find_end(tokens, index)
-        _add_block(sections[-1], tokens[index : end + 1])
-        index = end + 1
-    return sections
+def _read_section(given: MarkdownSection) -> _Section:
+    """Read what stands below a heading as words, parameters and schema."""
+    section = _Section(given.title, given.line, given.level, given.is_code)
+    for block in given.blocks:
+        _add_block(section, block)
+    return section
 
 
-def _find_end(tokens: list[Token], start: int) -> int:
-    """Return the index of the token that closes the block which begins at `start`."""
-    depth = 0
-    for index in range(start, len(tokens)):
-        depth += tokens[index].nesting
-        if depth <= 0:
-            return index
-    return len(tokens) - 1
-
-
-def _add_block(section: _Section, tokens: list[Token]) -> None:
+def _add_block(section: _Section, block: Block) -> None:
     """Add one block of Markdown to its section."""
-    kind = tokens[0].type
+    kind = block[0].type
     if kind in ("fence", "code_block"):
-        _add_code(section, tokens[0])
+        _add_code(section, block[0])
     elif kind == "table_open":
-        _add_table(section, tokens)
-    elif kind in ("bullet_list_open", "ordered_list_open"):
-        items = _read_items(tokens)
+        _add_table(section, block)
+    elif is_list(block):
+        items = read_items(block)
         parameters = [_read_parameter(item) for item in items]
         if items and all(parameter is not None for parameter in parameters):
             section.parameters += [parameter for parameter in parameters if parameter is not None]
         else:
             section.words.append("\n".join(f"- {item}" for item in items))
-    else:
-        words = "\n".join(
-            _read_words(token) for token in tokens if token.type == "inline" or token.type == "html_block"
-        )
-        section.words += [clean(words)] if words.strip() else []
-
-
-def _read_words(token: Token) -> str:
-    """Return the text of a line as its author wrote it, without the marks of code that is all of it."""
-    children = token.children or []
-    if len(children) == 1 and children[0].type == "code_inline":
-        return children[0].content
-    return token.content
+    elif words := read_paragraph(block):
+        section.words.append(words)
 
 
 def _add_code(section: _Section, token: Token) -> None:
@@ -178,14 +193,9 @@ def _add_code(section: _Section, token: Token) -> None:
     section.words.append(clean(token.content.rstrip()))
 
 
-def _add_table(section: _Section, tokens: list[Token]) -> None:
+def _add_table(section: _Section, block: Block) -> None:
     """Take a table whose first column is of names as what the tool takes."""
-    rows: list[list[str]] = []
-    for token in tokens:
-        if token.type == "tr_open":
-            rows.append([])
-        elif token.type == "inline":
-            rows[-1].append(_read_words(token).strip())
+    rows = read_rows(block)
     heads = [head.lower() for head in rows[0]] if rows else []
     names = ("name", "parameter", "argument", "field", "input")
     if not heads or not any(heads[0].startswith(name) for name in names):
@@ -205,17 +215,6 @@ def _add_table(section: _Section, tokens: list[Token]) -> None:
         section.parameters.append(
             _build_parameter(row[0].strip("`* "), f"{cells.get('kind', '')}, {wanted}", cells.get("about", ""))
         )
-
-
-def _read_items(tokens: list[Token]) -> list[str]:
-    """Return the items of a list as texts; what is nested in one is part of its text."""
-    items: list[str] = []
-    for token in tokens:
-        if token.type == "list_item_open" and token.level == tokens[0].level + 1:
-            items.append("")
-        elif token.type in ("inline", "fence", "code_block") and items:
-            items[-1] = f"{items[-1]}\n{token.content}".strip()
-    return [clean(item) for item in items]
 
 
 def _read_parameter(item: str) -> dict[str, Any] | None:

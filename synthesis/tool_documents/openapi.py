@@ -11,10 +11,13 @@ from synthesis.errors import FormatError
 from synthesis.formats.records import ToolSpec
 from synthesis.formats.values import clean, record_of, text_field
 from synthesis.json_reader import json_type
+from synthesis.prompts.tool_text import shorten_parameters
 from synthesis.tool_documents.schemas import SchemaReader, follow
 
 METHODS = ("get", "put", "post", "delete", "patch", "options", "head", "trace")
 MOST_OPERATIONS = 1_000
+PARAMETER_CHARS = 50_000
+"""Of what one operation takes, as JSON: what is more is outlined, as deep as there is room."""
 MOST_RETURNED = 40
 """Fields of a response that a description names."""
 PLACES = ("path", "query", "header", "cookie")
@@ -43,6 +46,11 @@ class Operation:
     shared: list[Any]
     place: str
 
+    @property
+    def line(self) -> str:
+        """Its method and path, as a request begins."""
+        return f"{self.method} {self.path}"
+
 
 def is_openapi(document: Any) -> bool:
     """Whether a document says that it is an OpenAPI or Swagger document, of whatever version."""
@@ -53,10 +61,11 @@ def read_operations(document: dict[str, Any]) -> tuple[ToolSpec, ...]:
     """Read every operation as a tool, in the order of the document. Raises FormatError."""
     _require_version(document)
     tools: list[ToolSpec] = []
-    names: dict[str, str] = {}
+    names: dict[str, Operation] = {}
+    reader = SchemaReader(document)
     for operation in _list_operations(document):
-        tool = _read_operation(document, operation, names)
-        names[tool.name] = operation.place
+        tool = _read_operation(reader, operation, _name_operation(operation, names))
+        names[tool.name] = operation
         tools.append(tool)
         if len(tools) > MOST_OPERATIONS:
             raise FormatError("paths", f"more than {MOST_OPERATIONS:,} operations; split the document")
@@ -95,16 +104,29 @@ def _read_list(fields: dict[str, Any], name: str, place: str) -> list[Any]:
     return value
 
 
-def _read_operation(document: dict[str, Any], operation: Operation, names: dict[str, str]) -> ToolSpec:
-    fields, place = operation.fields, operation.place
-    given = text_field(fields, "operationId", place).strip()
-    name = re.sub(r"\W+", "_", given or f"{operation.method} {operation.path}", flags=re.ASCII).strip("_")
+def _name_operation(operation: Operation, names: dict[str, Operation]) -> str:
+    """Return the name of an operation in letters, digits and underscores: its id, or its method and path.
+
+    Raises FormatError: its id is that of another.
+    """
+    given, place = _read_id(operation), operation.place
+    spelled = [re.sub(r"\W+", "_", text, flags=re.ASCII).strip("_") for text in (given, operation.line)]
+    name = spelled[0] or spelled[1]
     name = name if name[:1].isalpha() else f"call_{name}"
-    if name in names:
-        raise FormatError(
-            f"{place}.operationId", f"the name {name!r} is also that of {names[name]}; give each operation its own"
-        )
-    reader = SchemaReader(document)
+    if name not in names:
+        return name
+    if _read_id(names[name]) == given:
+        reason = f"the name {given or name!r} is also that of {names[name].place}; give each operation its own"
+        raise FormatError(f"{place}.operationId", reason)
+    return next(other for number in range(2, MOST_OPERATIONS + 3) if (other := f"{name}_{number}") not in names)
+
+
+def _read_id(operation: Operation) -> str:
+    return text_field(operation.fields, "operationId", operation.place).strip()
+
+
+def _read_operation(reader: SchemaReader, operation: Operation, name: str) -> ToolSpec:
+    document, place = reader.document, operation.place
     properties: dict[str, Any] = {}
     required: list[str] = []
     body: tuple[Any, bool, str] | None = None
@@ -126,8 +148,9 @@ def _read_operation(document: dict[str, Any], operation: Operation, names: dict[
     if body is not None:
         _add_body(document, reader, body, properties, required)
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": required}
-    if reader.definitions:
-        schema["$defs"] = reader.definitions
+    if definitions := reader.take_definitions():
+        schema["$defs"] = definitions
+    schema = shorten_parameters(schema, PARAMETER_CHARS)
     return ToolSpec(name=name, description=_describe(document, operation), parameters=schema)
 
 

@@ -49,12 +49,36 @@ def follow(document: dict[str, Any], value: Any, place: str) -> Any:
 
 @dataclass
 class SchemaReader:
-    """Reads the schemas of one tool. `definitions` collects what they refer to, by name; circles survive in it."""
+    """Reads the schemas of a document. What they refer to is read once, under a name; circles survive in it."""
 
     document: dict[str, Any]
     definitions: dict[str, Any] = field(default_factory=dict)
+    """By name, what references lead to."""
     names: dict[str, str] = field(default_factory=dict)
     """The name of each reference that was met."""
+    met: set[str] = field(default_factory=set)
+    """Names that the schema which is being read refers to."""
+    uses: dict[str, set[str]] = field(default_factory=dict)
+    """By name, those that its definition refers to in turn."""
+    waiting: list[tuple[str, Any, str]] = field(default_factory=list)
+    """Name, schema and place of what was referred to and is not read yet."""
+
+    def take_definitions(self) -> dict[str, Any]:
+        """Return all that was referred to since the last call, directly or not, and forget it. Raises FormatError."""
+        found: set[str] = set()
+        left, self.met = self.met, set()
+        while left:
+            found |= left
+            self._read_waiting()
+            left = {name for one in left for name in self.uses[one]} - found
+        return {name: self.definitions[name] for name in sorted(found)}
+
+    def _read_waiting(self) -> None:
+        while self.waiting:
+            name, schema, place = self.waiting.pop()
+            outer, self.met = self.met, set()
+            self.definitions[name] = self.read(schema, place)
+            self.uses[name], self.met = self.met, outer
 
     def read(self, schema: Any, place: str) -> Any:
         """Return a schema in the terms of JSON Schema. Raises FormatError."""
@@ -77,19 +101,19 @@ class SchemaReader:
         return _as_json_schema(read, is_nullable=schema.get("nullable") is True)
 
     def _define(self, reference: Any, place: str) -> str:
-        """Name what a reference leads to, and read it once."""
+        """Name what a reference leads to; it is read later, once, since it may refer to itself."""
         value = look_up(self.document, reference, place)
-        if reference in self.names:
-            return self.names[reference]
-        wanted = re.sub(r"\W+", "_", reference.rsplit("/", 1)[-1].replace("~1", "/")) or "schema"
-        name, number = wanted, 1
-        while name in self.definitions:
-            number += 1
-            name = f"{wanted}_{number}"
-        self.names[reference] = name
-        self.definitions[name] = {}  # the name is taken while what it names is read: it may refer to itself
-        self.definitions[name] = self.read(value, f"{reference}")
-        return name
+        if reference not in self.names:
+            wanted = re.sub(r"\W+", "_", reference.rsplit("/", 1)[-1].replace("~1", "/")) or "schema"
+            name, number = wanted, 1
+            while name in self.definitions:
+                number += 1
+                name = f"{wanted}_{number}"
+            self.names[reference] = name
+            self.definitions[name] = {}
+            self.waiting.append((name, value, reference))
+        self.met.add(self.names[reference])
+        return self.names[reference]
 
 
 def _as_json_schema(schema: dict[str, Any], *, is_nullable: bool) -> dict[str, Any]:

@@ -7,11 +7,17 @@ from typing import Any
 from synthesis.errors import FormatError
 from synthesis.formats.mcp import MAX_TOOLS, read_tool
 from synthesis.formats.records import ToolSpec
-from synthesis.formats.values import record_of
+from synthesis.formats.values import clean, record_of, text_field
 from synthesis.json_reader import json_type
 
 LISTS = ("tools", "functions", "function_declarations", "functionDeclarations")
 """How objects name the list of tools that they hold."""
+TASKS = ("tasks", "queries", "questions")
+"""How objects name the tasks that somebody wrote for their tools."""
+TASK_TEXTS = ("instruction", "query", "question", "task", "text")
+"""How a task that is an object names its text."""
+MOST_TASKS = 1_000
+TASK_CHARS = 4_000
 SERVER_FIELDS = ("primary_label", "overview", "server_id")
 
 
@@ -53,6 +59,32 @@ def find_tools(document: Any) -> tuple[list[Any], str]:
     if above == "" and any(field in fields for field in SERVER_FIELDS):
         _require_no_servers([document])
     return value, f"{above}{name}"
+
+
+def read_tasks(document: dict[str, Any]) -> tuple[str, ...]:
+    """Read the tasks that stand beside a list of tools. Raises FormatError with the place."""
+    name = next((name for name in TASKS if name in document), "")
+    items = document.get(name) or []
+    if not isinstance(items, list):
+        raise FormatError(name, f"expected a list, found a {json_type(items)}")
+    if len(items) > MOST_TASKS:
+        raise FormatError(name, f"{len(items):,} tasks; {MOST_TASKS:,} are allowed")
+    return tuple(_read_task(item, f"{name}[{at}]") for at, item in enumerate(items))
+
+
+def _read_task(item: Any, place: str) -> str:
+    if isinstance(item, dict):
+        field = next((field for field in TASK_TEXTS if field in item), TASK_TEXTS[0])
+        text = text_field(item, field, place, required=True)
+    elif isinstance(item, str):
+        text = clean(item)
+    else:
+        raise FormatError(place, f"expected the text of a task, found a {json_type(item)}")
+    if not text.strip():
+        raise FormatError(place, "empty")
+    if len(text) > TASK_CHARS:
+        raise FormatError(place, f"a task of {len(text):,} characters; {TASK_CHARS:,} are allowed")
+    return text.strip()
 
 
 def _require_no_servers(items: list[Any]) -> None:

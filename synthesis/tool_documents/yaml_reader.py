@@ -7,7 +7,7 @@ from typing import Any
 import yaml
 
 from synthesis.errors import FormatError
-from synthesis.json_reader import read_json, require_usable
+from synthesis.json_reader import MAX_DEPTH, read_json, require_usable
 
 MOST_NODES = 500_000
 """Values of a document once its aliases are written out: the largest public API descriptions have a tenth of it."""
@@ -47,6 +47,7 @@ _JSONLoader.add_constructor("tag:yaml.org,2002:map", _construct_object)
 def read_yaml(text: str) -> Any:
     """Read one YAML document as a value that JSON could hold. Raises FormatError with the line or the place."""
     try:
+        _require_few_levels(text)
         value = yaml.load(text, Loader=_JSONLoader)  # a SafeLoader: it builds plain values alone
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
@@ -67,6 +68,18 @@ def read_json_or_yaml(text: str, is_json: bool) -> Any:
     return read_json(text, broken_text=True) if is_json else read_yaml(text)
 
 
+def _require_few_levels(text: str) -> None:
+    """Count how deep lists and objects are nested: libyaml builds them by recursion, which ends the process."""
+    depth = 0
+    for event in yaml.parse(text, Loader=_SafeLoader):
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+        if depth > MAX_DEPTH:
+            raise FormatError(_name_line(event), f"nested more than {MAX_DEPTH} deep")
+
+
 def _require_few_nodes(value: Any) -> None:
     """Count the values with aliases written out: a few lines can stand for billions of them."""
     count, waiting = 0, [value]
@@ -81,5 +94,6 @@ def _require_few_nodes(value: Any) -> None:
             waiting.extend(item)
 
 
-def _name_line(node: yaml.Node) -> str:
-    return f"line {node.start_mark.line + 1}, column {node.start_mark.column + 1}"
+def _name_line(node: yaml.Node | yaml.Event) -> str:
+    mark = node.start_mark
+    return f"line {mark.line + 1}, column {mark.column + 1}" if mark is not None else ""

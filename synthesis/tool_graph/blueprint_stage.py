@@ -77,7 +77,8 @@ async def make_blueprints(kit: Kit, record: EnvironmentRecord, graph: ToolGraph,
             if isinstance(outcome, DroppedMerge):
                 dropped.append(outcome)
             elif outcome.digest in made:
-                dropped.append(DroppedMerge(tools=merge.tools, reason=DUPLICATE, message=outcome.digest))
+                message = f"It comes to the same graph as blueprint {list(made).index(outcome.digest) + 1}."
+                dropped.append(DroppedMerge(tools=merge.tools, reason=DUPLICATE, message=message))
             else:
                 made[outcome.digest] = outcome
         tried += len(drawn)

@@ -29,8 +29,7 @@ REPLY_CHARS = 100_000
 REASON_CHARS = 2_000
 QUOTE_CHARS = 2_000
 NO_JUDGE = (
-    "This task is judged by a rubric, and no model plays the judge: name one, or set a default model for the role "
-    "judge."
+    "This task is judged by a rubric, and no model plays the judge. Set a default model for the role of the judge."
 )
 
 

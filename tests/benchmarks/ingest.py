@@ -64,7 +64,7 @@ def write(record: Path, steps: int, keys: int, pause: float = 0.0) -> None:
     with Writer(record) as writer:
         writer.event(0, "info", "Training begins.", device="cpu")
         for step in range(1, steps + 1):
-            writer.values(step, {f"environment/e{key}/reward": step + key / keys for key in range(keys)})
+            writer.values(step, {f"loss/part{key}": step + key / keys for key in range(keys)})
             time.sleep(pause)
 
 
@@ -123,7 +123,7 @@ def stored(job: Any, steps: int, keys: int) -> dict[str, int]:
 
     rows = MetricPoint.objects.filter(key__job=job, superseded=False).values_list("key__name", "step", "value")
     found = {(name, step): value for name, step, value in rows}
-    wanted = {(f"environment/e{key}/reward", n): n + key / keys for n in range(1, steps + 1) for key in range(keys)}
+    wanted = {(f"loss/part{key}", n): n + key / keys for n in range(1, steps + 1) for key in range(keys)}
     return {
         "points": len(rows),
         "duplicates": len(rows) - len(found),

@@ -11,6 +11,7 @@ from synthesis.assessment.rounds import CallReply, ChosenCallReply, VerdictReply
 from synthesis.llm.reply_reader import read_json
 from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
+from synthesis.programmatic.query_stage import QueryReply
 from synthesis.prompts import HERE, prompt, with_form
 from synthesis.rollout.user_judge import UserFaultsReply
 from synthesis.scenarios.states import StateReply
@@ -22,6 +23,7 @@ from synthesis.tasks.repair_form import read_repair
 from synthesis.tasks.trajectory_filters import PossibleVerdict
 from synthesis.taxonomy.group_judge import GroupReply
 from synthesis.taxonomy.place_judge import PlaceReply
+from synthesis.themes.inversion import InvertedTheme
 from synthesis.themes.pair_judge import SameThemeVerdict
 from synthesis.themes.tasks import InferredTheme, JudgedTask
 from synthesis.themes.theme_lists import LikeThemesReply
@@ -34,11 +36,11 @@ from synthesis.tool_graph.task_stages import IntentReply
 SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
     *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, UserFaultsReply, ReviewReply, PlaceReply),
-    *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply),
-    *(ToolEdgesReply, MergeReply, ReasoningEdgesReply, IntentReply),
+    *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply, InvertedTheme),
+    *(ToolEdgesReply, MergeReply, ReasoningEdgesReply, IntentReply, QueryReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
-CODE += ("reasoning_nodes", "arguments")
+CODE += ("reasoning_nodes", "arguments", "solution", "verification")
 
 
 @pytest.mark.parametrize("shape", SHAPES)

@@ -118,6 +118,32 @@ definitions:
     assert rename.parameters == {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
 
 
+def test_long_chains_of_references_and_large_schemas_are_read() -> None:
+    """A definition stands once in a document, however many operations lead to it, and is written out no deeper than
+    there is room."""
+    link = {name: {"type": "object", "properties": {f"to_{n}": {"$ref": f"#/definitions/{n}"} for n in range(at, 400)}}
+            for at, name in ((index + 1, str(index)) for index in range(400))}  # fmt: skip
+    posts = {f"/{n}": {"post": {"parameters": [{"name": "b", "in": "body", "schema": {"$ref": "#/definitions/0"}}]}}
+             for n in range(3)}  # fmt: skip
+    tools = read({"swagger": "2.0", "paths": posts, "definitions": link}).tools
+    assert len(tools) == 3
+    for tool in tools:
+        assert tool.parameters is not None
+        assert len(tool.parameters["properties"]) == 399
+        assert len(json.dumps(tool.parameters)) < 100_000
+    chain = {str(n): {"properties": {"next": {"$ref": f"#/definitions/{n + 1}"}}} for n in range(400)} | {"400": {}}
+    tool = read({"swagger": "2.0", "paths": posts, "definitions": chain}).tools[0]
+    assert tool.parameters is not None
+    assert len(tool.parameters["$defs"]) == 400
+
+
+def test_ids_that_are_no_names_are_replaced_each_by_its_own() -> None:
+    paths = {"/a": {"get": {"operationId": "\u0431\u0440\u043e\u043d\u044c"}, "put": {"operationId": "\u65e5"}},
+             "/b": {"get": {"operationId": "find-it"}, "put": {"operationId": "find it"}}}  # fmt: skip
+    tools = read({"openapi": "3.1.0", "paths": paths}).tools
+    assert [tool.name for tool in tools] == ["get_a", "put_a", "find_it", "find_it_2"]
+
+
 FORECAST = {"name": "forecast", "description": "Tomorrow.", "inputSchema": {"type": "object", "properties": {"d": {}}}}
 TAKES = {"type": "object", "properties": {"d": {}}}
 
@@ -138,6 +164,11 @@ def test_lists_of_tools_are_read_in_each_of_their_forms(document: Any) -> None:
     assert [tool.model_dump() for tool in theme.tools] == [
         {"name": "forecast", "description": "Tomorrow.", "parameters": TAKES}
     ]
+
+
+def test_tasks_beside_a_list_of_tools_are_kept_with_it() -> None:
+    theme = read({"tools": [FORECAST], "queries": ["Rain?", {"instruction": "Tell me\nof snow. "}]})
+    assert theme.tasks == ("Rain?", "Tell me\nof snow.")
 
 
 MARKDOWN = """# Table desk
@@ -174,6 +205,10 @@ Cancels. It
 - frees the table
 - tells the guest
 
+### GET /tables/{id}
+
+Shows one.
+
 ### set_menu
 
 ```json
@@ -184,7 +219,7 @@ Cancels. It
 
 def test_markdown_gives_tools_with_what_they_take() -> None:
     theme = read(MARKDOWN, "desk.md")
-    book, tables, cancel, menu = theme.tools
+    book, tables, cancel, show, menu = theme.tools
     assert (theme.name, theme.description) == ("Table desk", "Tables and guests of a restaurant.\n\nBookings")
     assert book.parameters == {
         "type": "object",
@@ -204,6 +239,7 @@ def test_markdown_gives_tools_with_what_they_take() -> None:
     }  # fmt: skip
     assert cancel.parameters == {"type": "object", "properties": {"booking": {}}, "required": ["booking"]}
     assert "- frees the table\n- tells the guest" in cancel.description
+    assert (show.name, show.description) == ("GET /tables/{id}", "Shows one.")
     assert menu.parameters == {"type": "object", "properties": {"dishes": {"type": "array"}}, "required": ["dishes"]}
 
 
@@ -241,12 +277,22 @@ BOMB = "tools: &a [x]\n" + "\n".join(f"k{n}: &b{n} [{', '.join([f'*b{n - 1}' if 
         ("openapi: 3.0.0\npaths: !!python/object:os.system {}\n", "a.yaml", "line 2, column 8", "not valid YAML"),
         ("openapi: 3.0.0\nx: .inf\n", "a.yaml", "x", "not a number of JSON"),
         (BOMB, "a.yaml", "", "aliases"),
+        ("tools: " + "[" * 100_000, "a.yaml", "line 1, column 107", "nested more than 100 deep"),
+        ("tools:\n" + "- " * 50_000, "a.yaml", "line 2, column 199", "nested more than 100 deep"),
         ('{"tools": [{"name": "a"}, {"name": "a"}]}', "a.json", "tools[1].name", r"also the name of tools\[0\]"),
         ('{"tools": [{"description": "a"}]}', "a.json", "tools[0].name", "missing"),
         ('[{"name": "x", "primary_label": "Weather", "tools": []}]', "a.json", "", "import of MCP servers"),
+        ('{"tools": [{"name": "a"}], "tasks": "b"}', "a.json", "tasks", "expected a list, found a string"),
+        ('{"tools": [{"name": "a"}], "tasks": ["b", 3]}', "a.json", "tasks[1]", "expected the text of a task"),
+        ('{"tools": [{"name": "a"}], "tasks": [{"q": "b"}]}', "a.json", "tasks[0].instruction", "missing"),
         ('{"x": 1}', "a.json", "", "no list of tools"),
         ("# Title\n\nNothing here names a tool.\n", "a.md", "", "no heading names a tool"),
         ("## `a`\n\n## `a`\n", "a.md", "line 3", "also the tool at line 1"),
+        (
+            "## `book`\n\n## Cancel it\n\nGone.\n\n### Parameters\n\n- `day` (string)\n",
+            "a.md", "line 3", "'Cancel it' says what a tool takes, but names none; write its heading as `cancel_it`",
+        ),
+        ("## `book`\n\n## Cancel\n\n- `day` (string)\n", "a.md", "line 3", "names none"),
         ("", "a.md", "", "empty"),
     ],
 )  # fmt: skip

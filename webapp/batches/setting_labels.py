@@ -40,9 +40,11 @@ STAGE_WORDS = {
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
     "checks": "a function for each line of the checklist, run on the initial state",
-    "solve": "the teacher tries; without a reference yet, the shortest try that earns 1 becomes it, without acts that "
-    "nobody needs; with one, enough tries must pass; all are kept",
-    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once",
+    "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference "
+    "(autoforge: the blueprint is it, and some try must reach the golden state; programmatic: the solution is it, and "
+    "enough tries must pass); all tries are kept",
+    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge and "
+    "programmatic: left out)",
     "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",

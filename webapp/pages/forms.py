@@ -12,6 +12,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from synthesis.formats import mcp
+from synthesis.skeleton.documented_tools import MOST_TOOLS
+from synthesis.tool_documents.document_reader import MOST_BYTES
 from webapp.templatetags.show import number
 from webapp.uploads import is_atif
 
@@ -35,10 +37,17 @@ TRAJECTORIES = (
     "searched."
 )
 DOCUMENT_FILES = ".json,.yaml,.yml,.md,.markdown,.gz,application/json,text/markdown"
-DOCUMENTS = mark_safe(
-    "OpenAPI 3.0 or 3.1, Swagger 2 (JSON or YAML), an MCP tool list, a function list as models are given it, or "
-    "Markdown with a heading such as <code>## `book_table(day, guests)`</code> for each tool. It becomes one theme, "
-    "from which a batch grows an environment with these tools."
+DOCUMENTS = format_html_lazy(
+    "At most {} MiB: OpenAPI 3.0 or 3.1, Swagger 2 (JSON or YAML), an MCP tool list, a function list as models are "
+    "given it, or Markdown with a heading such as <code>## `book_table(day, guests)`</code> for each tool. It "
+    "becomes one theme, from which a batch grows an environment with these tools, of which there may be {}.",
+    MOST_BYTES >> 20,
+    MOST_TOOLS,
+)
+DOCUMENT_KINDS = (("tools", "Tools"), ("requirements", "Product requirements"))
+KINDS = (
+    "Product requirements are Markdown with English headings on the background, on workflows and on interfaces: "
+    "environments are planned so that every workflow can be carried out."
 )
 SERVERS = format_html_lazy(
     "JSON Lines or JSON, plain or gzipped, at most {} MiB unpacked: one server each with <code>name</code>, "
@@ -98,6 +107,7 @@ class TrajectoriesForm(forms.Form):
 
 
 class DocumentForm(forms.Form):
+    kind = forms.ChoiceField(label="What it describes", choices=DOCUMENT_KINDS, initial="tools", help_text=KINDS)
     document = UploadField(accept=DOCUMENT_FILES, help_text=DOCUMENTS, holds="tool documents")
     name = forms.CharField(
         label="Name (optional)",

@@ -95,11 +95,17 @@ def start(request: HttpRequest, form: forms.Form) -> Job:
     if isinstance(form, ServersForm):
         return start_mcp_import(request.user, files["servers"])
     if isinstance(form, DocumentForm):
-        return start_document_import(request.user, files["document"], files["name"], files["category"])
+        return start_document_import(request.user, files["document"], files["name"], files["category"], files["kind"])
     if isinstance(form, TrajectoriesForm):
         return start_trajectory_import(request.user, files["trajectories"], frames=files["frames"])
     wanted = files["frames"]
     return start_envscaler_import(request.user, files["environments"], files["scenarios"], frames=wanted)
+
+
+def focus_first_error(form: forms.Form) -> None:
+    """Let the page open at what was refused: it may stand below several other forms."""
+    name = next((name for name in form.errors if name in form.fields), next(iter(form.fields)))
+    form.fields[name].widget.attrs["autofocus"] = True
 
 
 @takes_bytes(2 * settings.UPLOAD_LIMIT_MIB << 20)
@@ -119,6 +125,8 @@ def import_files(request: HttpRequest) -> HttpResponse:
         else:
             messages.success(request, "The file is here. The import runs in the background; this page follows it.")
             return redirect("jobs:detail", job.pk)
+    if form is not None:
+        focus_first_error(form)
     context = {
         "environments_form": form if what == "environments" else EnvironmentsForm(),
         "trajectories_form": form if what == "trajectories" else TrajectoriesForm(),

@@ -205,6 +205,8 @@ def do_nothing_words(task: Task, counts: dict[str, int], rule: str) -> tuple[int
     """(passed, total, what it means) of doing nothing."""
     guards, total = counts.get("guard", 0), sum(counts.values())
     goals = counts.get("goal", 0)
+    if not total and task.verifier_kind == "rubric":
+        return 0, 0, "A judge decides what doing nothing earns, and is asked by the audit."
     if not total:
         return 0, 0, "There are no checks, so nothing judges this task."
     if rule == "goals":

@@ -10,6 +10,7 @@ from django.urls import reverse
 from ninja import File, Form, Query, Router, Status
 from ninja.files import UploadedFile
 
+from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.jobs.models import Job
 from webapp.jobs.schemas import JobOut
 from webapp.rest.auth import needs, person
@@ -81,12 +82,16 @@ def import_mcp_servers(request: HttpRequest, servers: File[UploadedFile]) -> Job
 @router.post("/imports/tool-documents", auth=needs("synthesise"), response={202: JobOut}, tags=["themes"])
 @idempotent
 def import_tool_documents(
-    request: HttpRequest, document: File[UploadedFile], name: Form[str] = "", category: Form[str] = ""
+    request: HttpRequest,
+    document: File[UploadedFile],
+    name: Form[str] = "",
+    category: Form[str] = "",
+    kind: Form[DocumentKind] = "tools",
 ) -> Job:
-    """Import a tool document as a theme. Follow the job at /jobs/{id}.
+    """Import a document of tools, or of product requirements, as a theme. Follow the job at /jobs/{id}.
 
     OpenAPI 3.0 and 3.1, Swagger 2, MCP tool lists, function lists and Markdown are read; `name` replaces the document's
-    own title.
+    own title. With `kind` `requirements` it is Markdown with English headings on background, workflows and interfaces.
     """
     require_no_atif("document", document, "tool documents")
-    return start_document_import(person(request), document, name, category)
+    return start_document_import(person(request), document, name, category, kind)

@@ -14,16 +14,22 @@ from synthesis.formats.files import Entry
 from synthesis.formats.mcp import themes
 from synthesis.formats.records import Failure, ThemeRecord
 from synthesis.formats.values import clean
+from synthesis.skeleton.documented_tools import MOST_TOOLS
+from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.content_store import content_hash
 from webapp.taxonomy.changes.queries import moved_by_people
 from webapp.taxonomy.labels import path_of_theme
-from webapp.taxonomy.models import Origin, Theme, ThemeSource, ThemeTool
+from webapp.taxonomy.models import IMPORTED, Origin, Theme, ThemeSource, ThemeTool
 from webapp.taxonomy.services import SOURCE, TREE_LOCK, count, lock, place
 
 CHUNK = 250
 """Servers in one transaction; between two, progress is told and a cancelled job stops."""
 IMPORT_LOCK = 7_305_102
-FILLED = ("node", "name", "description", "labels", "usage", "tool_count", "content_hash", "updated_at")
+FILLED = (
+    "node", "name", "description", "workflows", "tasks", "labels", "usage", "tool_count", "content_hash", "updated_at",
+    "provenance",
+)  # fmt: skip
+ORIGINS: dict[DocumentKind, Origin] = {"tools": Origin.DOCUMENTS, "requirements": Origin.REQUIREMENTS}
 Progress = Callable[[int, int, str], None]
 
 
@@ -66,11 +72,38 @@ def import_servers(
     return tally.report()
 
 
-def import_document(record: ThemeRecord, source: str) -> dict[str, Any]:
-    """Keep the theme of a tool document under `source`. The same document again changes nothing."""
+def import_document(record: ThemeRecord, source: str, kind: DocumentKind = "tools") -> dict[str, Any]:
+    """Keep the theme of a tool document or of product requirements under `source`. The same again changes nothing.
+
+    A document of the same title takes the other's place if they share a tool or a workflow; if not they are two. The
+    report says which `theme` it is, and a `note` if no environment can grow from it as it is.
+    """
     tally = ThemeTally()
-    save_themes([record], source, tally, Origin.DOCUMENTS)
-    return tally.report()
+    record = record.model_copy(update={"key": find_document_key(record, source)})
+    save_themes([record], source, tally, ORIGINS[kind])
+    theme = Theme.objects.only("origin", "tool_count").get(source=source, key=record.key)
+    return tally.report() | {"theme": theme.pk} | ({"note": note} if (note := warn_of_tools(theme)) else {})
+
+
+def find_document_key(record: ThemeRecord, source: str) -> str:
+    """Return the key of a document's theme: its own, or one that is made of its contents if another document has that.
+
+    Many titles say nothing ("OpenAPI definition"), so a title alone does not make two documents one.
+    """
+    row = Theme.objects.filter(source=source, key=record.key).first()
+    own = {*(tool.name for tool in record.tools), *(flow.name for flow in record.workflows)}
+    if row is None or not own:
+        return record.key
+    known = {*row.tools.values_list("name", flat=True), *(flow["name"] for flow in row.workflows)}
+    return record.key if own & known else f"{record.key[:180]}-{content_hash(sorted(own))[:10]}"
+
+
+def warn_of_tools(theme: Theme) -> str:
+    """Say that documents fix more tools than one environment can have, or nothing."""
+    if theme.origin != Origin.DOCUMENTS or theme.tool_count <= MOST_TOOLS:
+        return ""
+    told = f"It names {theme.tool_count:,} tools; one environment can have {MOST_TOOLS}."
+    return f"{told} A batch refuses it: split the document and import the parts."
 
 
 def theme_hash(record: ThemeRecord) -> str:
@@ -134,9 +167,11 @@ def _row(
     else:
         changes.setdefault(row.node_id, Counter()).update({"themes": -1, "tools": -row.tool_count})
         row.updated_at = timezone.now()
+        row.provenance = {} if IMPORTED in row.provenance else row.provenance  # the words that it tells of are gone
     changes.setdefault(node, Counter()).update({"themes": 1, "tools": len(record.tools)})
     row.node_id = node
     row.name, row.description, row.usage = record.name, record.description, record.usage
+    row.workflows, row.tasks = [flow.model_dump() for flow in record.workflows], list(record.tasks)
     row.labels, row.tool_count, row.content_hash = list(record.labels), len(record.tools), digest
     return row
 

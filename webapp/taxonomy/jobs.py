@@ -13,6 +13,7 @@ from webapp.jobs.models import Job
 from webapp.jobs.registry import job
 from webapp.jobs.subjects import MadeLink, made_by, subject_page
 from webapp.taxonomy.importer import import_document, import_servers
+from webapp.taxonomy.models import Theme
 from webapp.taxonomy.near_duplicates.group_job import regroup, vectoriser
 from webapp.taxonomy.near_duplicates.services import MOST_ASKED
 from webapp.taxonomy.near_duplicates.theme_judge import VECTORS_ALONE, judge_named
@@ -25,9 +26,16 @@ def themes_page(_: int) -> tuple[str, str]:
     return "Near-duplicates of themes", reverse("taxonomy:duplicates")
 
 
-@made_by("import_mcp_servers", "import_tool_documents")
+@made_by("import_mcp_servers")
 def imported(job: Job) -> list[MadeLink]:
     return [MadeLink("The newest themes", reverse("taxonomy:themes"))]
+
+
+@made_by("import_tool_documents")
+def imported_document(job: Job) -> list[MadeLink]:
+    """The theme that the document became."""
+    rows = Theme.objects.filter(pk=job.result.get("theme") or 0).only("name")
+    return [MadeLink(row.name, reverse("taxonomy:theme", args=[row.pk])) for row in rows]
 
 
 @job("import_mcp_servers", queue="sandbox")
@@ -42,12 +50,15 @@ def import_mcp_servers(context: JobContext) -> dict[str, Any]:
 
 @job("import_tool_documents", queue="sandbox")
 def import_tool_documents(context: JobContext) -> dict[str, Any]:
-    """Import an uploaded tool document, read in a process of its own, as a theme. Run twice, it changes nothing."""
+    """Import an uploaded document, read in a process of its own, as a theme. Run twice, it changes nothing."""
     payload = context.payload
-    stored = payload["file"]
-    record = read_tool_document(upload_bytes(stored), stored["original"], payload["name"], payload["category"])
+    stored, kind = payload["file"], payload.get("kind", "tools")
+    record = read_tool_document(upload_bytes(stored), stored["original"], payload["name"], payload["category"], kind)
     context.afterwards.append(lambda: drop_uploads(stored))
-    return import_document(record, payload["source"])
+    report = import_document(record, payload["source"], kind)
+    if note := report.get("note"):
+        context.log(note, "warning")
+    return report
 
 
 @job("group_themes", queue="llm")  # vectors may come from an endpoint

@@ -108,8 +108,17 @@ class Origin(models.TextChoices):
     TASKS = "tasks", "discovered in a task set"
     SERVERS = "servers", "an MCP server"
     DOCUMENTS = "documents", "a tool document"
+    REQUIREMENTS = "requirements", "product requirements"
     TYPED = "typed", "typed by a person"
     SCRIPTED = "scripted", "bundled"
+
+
+SPECIFIED = (Origin.SERVERS, Origin.DOCUMENTS, Origin.REQUIREMENTS)
+"""Origins of themes that are specifications: what batches call them follows from all that they say."""
+
+
+IMPORTED = "imported"
+"""In the provenance of a theme that a model named: the name and description that it came with."""
 
 
 class Verdict(models.TextChoices):
@@ -144,6 +153,10 @@ class Theme(models.Model):
     key = models.CharField(max_length=200)
     name = models.CharField(max_length=300)
     description = models.TextField(blank=True)
+    workflows = OrderedJSONField(default=list)
+    """Of product requirements, each as `synthesis.formats.records.Workflow`."""
+    tasks = OrderedJSONField(default=list)
+    """Texts that came with a set of tools."""
     labels = ArrayField(models.CharField(max_length=200), default=list)
     usage = models.BigIntegerField(null=True, blank=True)
     tool_count = models.PositiveIntegerField(default=0)

@@ -14,7 +14,7 @@ from django.http import QueryDict
 from webapp.lists.columns import Column, RowList
 from webapp.query_params import Params
 from webapp.taxonomy.labels import FIRST_LEVEL, KNOWN, SEPARATOR, folded
-from webapp.taxonomy.models import Node, NodeCounts, Origin, Theme, ThemeTool
+from webapp.taxonomy.models import SPECIFIED, Node, NodeCounts, Origin, Theme, ThemeTool
 from webapp.templatetags.show import percent, plain
 
 SHOWN = 200
@@ -277,7 +277,7 @@ def themes(filters: ThemeFilters, node: Node | None = None) -> QuerySet[Theme]:
 def selection_counts(ids: Sequence[int]) -> tuple[int, int]:
     """(themes of a selection, those of them that an environment can grow from: a server has to say something)."""
     found = list(Theme.objects.filter(pk__in=ids).values_list("origin", "description", "tool_count"))
-    says = [origin != Origin.SERVERS or bool(tools or words.strip()) for origin, words, tools in found]
+    says = [origin not in SPECIFIED or bool(tools or words.strip()) for origin, words, tools in found]
     return len(found), sum(says)
 
 

@@ -55,7 +55,8 @@ class ThemeQuery(PageQuery):
     ] = "new"
 
     origin: Annotated[
-        Literal["tasks", "servers", "typed", "scripted"] | None, Field(description="Where it came from.")
+        Literal["tasks", "servers", "documents", "requirements", "typed", "scripted"] | None,
+        Field(description="Where it came from."),
     ] = None
     folded: Annotated[bool, Field(description="Also near-duplicates that are folded into another theme.")] = False
 
@@ -89,8 +90,18 @@ class ThemeToolOut(Schema):
     parameters: Json
 
 
+class WorkflowOut(Schema):
+    """A workflow of product requirements: its steps in order, and what else they say of it."""
+
+    name: str
+    about: str
+    steps: list[str]
+
+
 class ThemeOut(ThemeLine):
     description: str
+    workflows: list[WorkflowOut]
+    tasks: Annotated[list[str], Field(description="Texts of tasks that came with a set of tools.")]
     content_hash: str
     updated_at: datetime
     origin_text: str

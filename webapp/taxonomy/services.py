@@ -10,6 +10,7 @@ from django.core.files.base import File
 from django.db import connection, transaction
 
 from synthesis.formats.values import clean, shorten
+from synthesis.tool_documents.document_reader import DocumentKind
 from webapp.jobs.models import Job
 from webapp.jobs.services import create
 from webapp.taxonomy.former import nodes_of_former_paths
@@ -18,7 +19,7 @@ from webapp.taxonomy.models import LEVELS, Node, NodeCounts
 from webapp.uploads import store_upload
 
 SOURCE = "mcp"
-DOCUMENT_SOURCE = "tool-documents"
+DOCUMENT_SOURCES: dict[DocumentKind, str] = {"tools": "tool-documents", "requirements": "requirements"}
 COUNTED = ("environments", "themes", "tools", "tasks", "green", "red", "trajectories", "scored", "solved")
 """What `count` takes. `children` belongs to the tree itself."""
 NODES_LOCK = 7_305_101
@@ -144,11 +145,13 @@ def _apply(changes: Mapping[int, Change]) -> None:
         cursor.execute(sql, [nodes, *([changes[node].get(name, 0) for node in nodes] for name in names)])
 
 
-def start_document_import(user: Any, file: File[bytes], name: str = "", category: str = "") -> Job:
-    """Keep an uploaded tool document and queue its import. Raises `InputError` (empty, too large)."""
+def start_document_import(
+    user: Any, file: File[bytes], name: str = "", category: str = "", kind: DocumentKind = "tools"
+) -> Job:
+    """Keep an uploaded document and queue its import. Raises `InputError` (empty, too large)."""
     stored = store_upload(user, file)
     named = {"name": shorten(clean(name), 120), "category": shorten(clean(category), 120)}
-    payload = {"file": stored, "source": DOCUMENT_SOURCE, **named}
+    payload = {"file": stored, "source": DOCUMENT_SOURCES[kind], "kind": kind, **named}
     return create("import_tool_documents", f"Import {stored['original']}", payload, user)
 
 

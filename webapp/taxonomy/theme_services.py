@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from django.db import transaction
 from django.db.models import F
 
 from synthesis.drafts import ThemeDraft
-from synthesis.formats.records import ThemeRecord, ToolSpec
+from synthesis.formats.records import ThemeRecord, ToolSpec, Workflow
 from synthesis.formats.values import clean, shorten
-from synthesis.themes.specifications import from_specification
+from synthesis.themes.specifications import SpecifiedOrigin, from_specification
 from synthesis.themes.typed import typed
 from webapp.accounts.services import audit
 from webapp.content_store import Saved
 from webapp.taxonomy.importer import ThemeTally, save_themes
-from webapp.taxonomy.models import JudgedText, Origin, SourceCount, Theme, ThemeSource
+from webapp.taxonomy.models import IMPORTED, SPECIFIED, JudgedText, Origin, SourceCount, Theme, ThemeSource
 
 TYPED = "typed"
 """The source of what people type."""
@@ -60,6 +60,8 @@ def save_draft(
         description=clean(draft.description),
         primary=clean(draft.category),
         tools=draft.tools,
+        workflows=draft.workflows,
+        tasks=draft.tasks,
     )
     tally = ThemeTally()
     save_themes([record], source, tally, Origin(draft.origin))
@@ -70,6 +72,19 @@ def save_draft(
         row.created_by = by
         row.save(update_fields=["origin_text", "provenance", "created_by"])
     return ("created" if tally.created else "updated" if tally.updated else "unchanged"), row
+
+
+@transaction.atomic
+def save_inverted(before: ThemeDraft, draft: ThemeDraft, made_by: Mapping[str, Any]) -> None:
+    """Give the row of a set of tools the name and description that were inverted from it; what it came with stays in
+    its provenance. A row that says something else by now, or has been given one before, stays as it is."""
+    key = before.origin_text.partition(": ")[0]
+    for row in Theme.objects.select_for_update().filter(origin=Origin.DOCUMENTS, key=key).prefetch_related("tools"):
+        if IMPORTED in row.provenance or draft_of(row) != before:
+            continue
+        row.provenance = {**row.provenance, **made_by, IMPORTED: {"name": row.name, "description": row.description}}
+        row.name, row.description = shorten(clean(draft.name), 300), clean(draft.description)
+        row.save(update_fields=["name", "description", "provenance", "updated_at"])
 
 
 @transaction.atomic
@@ -106,19 +121,22 @@ def _count(place: ThemeSource, reason: str, step: int) -> None:
 
 
 def record_of(theme: Theme) -> ThemeRecord:
-    """The specification that a theme came from. Reads its tools."""
+    """The specification that a theme came from, with the words it came with. Reads its tools."""
+    words = {"name": theme.name, "description": theme.description} | theme.provenance.get(IMPORTED, {})
     tools = tuple(
         ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in theme.tools.all()
     )
     labels = list(theme.labels)
     return ThemeRecord(
         key=theme.key,
-        name=theme.name,
-        description=theme.description,
+        name=words["name"],
+        description=words["description"],
         primary=labels[0] if labels else "",
         secondary=tuple(labels[1:]),
         usage=theme.usage,
         tools=tools,
+        workflows=tuple(Workflow.model_validate(flow) for flow in theme.workflows),
+        tasks=tuple(theme.tasks),
     )
 
 
@@ -127,17 +145,18 @@ def draft_of(theme: Theme) -> ThemeDraft:
 
     Raises InputError for a specification that says nothing.
     """
-    if theme.origin == Origin.SERVERS:
-        return from_specification(record_of(theme), "servers")
-    if theme.origin == Origin.DOCUMENTS:
-        return from_specification(record_of(theme), "documents")
     record = record_of(theme)
+    origin = Origin(theme.origin).value
+    if theme.origin in SPECIFIED:
+        draft = from_specification(record, cast(SpecifiedOrigin, origin))
+        inverted = {"name": theme.name, "description": theme.description, "tasks": ()}
+        return draft.model_copy(update=inverted) if IMPORTED in theme.provenance else draft
     return ThemeDraft(
         key=theme.key,
         name=theme.name,
         description=theme.description,
         category=record.primary,
-        origin=Origin(theme.origin).value,
+        origin=origin,
         origin_text=theme.origin_text,
         tools=record.tools,
     )

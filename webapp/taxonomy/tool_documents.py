@@ -9,14 +9,17 @@ from synthesis.formats.records import ThemeRecord
 from synthesis.formats.values import clean
 from synthesis.parser import ReadLimits, read_apart
 from synthesis.tool_documents import document_reader
+from synthesis.tool_documents.document_reader import DocumentKind
 
 READER = f"{document_reader.__name__}:{document_reader.read_as_json.__name__}"
 LIMITS = ReadLimits(item_bytes=64 << 20)
 
 
-def read_tool_document(content: bytes, file: str, name: str = "", category: str = "") -> ThemeRecord:
-    """Read a tool document as a theme. Raises InputError: what is wrong with it, with its place."""
-    asked = {"name": file, "title": name, "category": category}
+def read_tool_document(
+    content: bytes, file: str, name: str = "", category: str = "", kind: DocumentKind = "tools"
+) -> ThemeRecord:
+    """Read a document as a theme. Raises InputError: what is wrong with it, with its place."""
+    asked = {"name": file, "title": name, "category": category, "kind": kind}
     try:
         read = next(read_apart(READER, io.BytesIO(content), asked, LIMITS))
     except FormatError as error:

@@ -22,6 +22,7 @@ from webapp.taxonomy.changes.change_views import done
 from webapp.taxonomy.changes.rights import may_reshape
 from webapp.taxonomy.coverage_views import coverage_of
 from webapp.taxonomy.former import present_node
+from webapp.taxonomy.importer import warn_of_tools
 from webapp.taxonomy.models import Node, Origin, Theme
 from webapp.taxonomy.near_duplicates import queries as folding_queries
 from webapp.taxonomy.same_names import find_repeated_names, find_same_name
@@ -199,6 +200,7 @@ def theme(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "subject": row,
         "tools": tools,
+        "warning": warn_of_tools(row),
         "above": [*queries.ancestors(row.node), row.node],
         "group": folding_queries.with_members([row])[0] if row.duplicates else None,
     }

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from synthesis.formats.records import ThemeRecord, ToolSpec
 from synthesis.pipeline import ENVSCALER
 from synthesis.stages import StageSettings
+from synthesis.themes.specifications import from_specification
 from tests.batches.support import settings_at
 from tests.batches.table import TABLE, theme
 from tests.rollouts_web.support import endpoint_at
@@ -100,6 +102,16 @@ def test_a_tester_that_picks_its_call_is_estimated_as_its_own_kind_of_call() -> 
     assert picked["test_call"].calls.high <= 12, "after a repair calls are planned"
     unmended = free.model_copy(update={"tool_repairs": 0})
     assert "test_call" not in {line.stage for line in dry(settings_at(URL, stages=unmended), 3).lines}
+
+
+def test_a_set_of_tools_is_named_first_and_only_that() -> None:
+    document = ThemeRecord(key="a", name="a", tools=(ToolSpec(name="find_pots"),))
+    drafts = [from_specification(record, "documents") for record in (document, document.model_copy(
+        update={"description": "A shelf of pots."}))]  # fmt: skip
+    told = estimate([of_theme(draft) for draft in drafts], settings_at(URL), ENVSCALER)
+    (line,) = (line for line in told.lines if line.stage == "invert_tools")
+    assert (line.calls.low, line.calls.high) == (1, 2)
+    assert "invert_tools" not in {line.stage for line in dry(settings_at(URL), 1).lines}
 
 
 def test_there_are_no_more_lanes_than_an_endpoint_takes_requests() -> None:

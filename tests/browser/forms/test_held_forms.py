@@ -205,12 +205,14 @@ def test_every_form_that_takes_long_is_held_and_restored(
 
 
 def require_held(page: Page, form: Locator, field: Locator, where: str) -> None:
-    """Type and submit while the server is away: nothing is sent, it is said, and a reload restores what was typed."""
+    """Type and submit while the server is away: nothing is sent, the page says so in sight, reloading restores it."""
     here, context = page.url, page.context
     field.fill(TYPED)
+    page.evaluate("window.scrollTo(0, 0)")
     context.set_offline(True)
     form.evaluate("(form) => { form.noValidate = true; form.requestSubmit(form.querySelector('button.primary')); }")
     expect(page.locator(".held-said"), where).to_contain_text(AWAY)
+    expect(page.locator(".held-said"), where).to_be_in_viewport()
     page.get_by_role("button", name="Do not send it").click()
     expect(page.locator(".held-said"), where).to_have_count(0)
     assert page.url == here, where

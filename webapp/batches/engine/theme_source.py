@@ -15,7 +15,7 @@ from webapp.batches.models import BatchItem, StageState
 from webapp.batches.services import of_environment, of_theme
 from webapp.environments.models import Version
 from webapp.taxonomy.models import Theme
-from webapp.taxonomy.theme_services import Judgement, draft_of, note_judged, save_draft
+from webapp.taxonomy.theme_services import Judgement, draft_of, note_judged, save_draft, save_inverted
 
 
 def of_rows(ids: Iterable[int]) -> list[ItemSpec]:
@@ -38,8 +38,14 @@ def of_environments(ids: Iterable[int]) -> list[ItemSpec]:
 
 
 def note_theme(item: BatchItem, ended: EndedStage, models: dict[str, str]) -> None:
-    """What became of a text of a task set: counted with its source, kept as a theme. Written twice it is the same."""
+    """What became of a text of a task set: counted with its source, kept as a theme. Written twice it is the same.
+
+    What a theme of mere tools was found to be called is kept with it.
+    """
     spec = ItemSpec.model_validate(item.spec)
+    made_by = {"batch": item.batch_id, "author": models["author"]}
+    if isinstance(ended.output, ThemeDraft) and spec.theme is not None and ended.output != spec.theme:
+        save_inverted(spec.theme, ended.output, made_by)
     if not spec.text or ended.state == StageState.FAILED:
         return
     source = source_of(spec)
@@ -49,4 +55,4 @@ def note_theme(item: BatchItem, ended: EndedStage, models: dict[str, str]) -> No
     draft = ended.output
     assert isinstance(draft, ThemeDraft)
     note_judged(source, Judgement(spec.key, spec.text))
-    save_draft(draft, source, provenance={"batch": item.batch_id, "author": models["author"]})
+    save_draft(draft, source, provenance=made_by)

@@ -46,7 +46,8 @@ def assumed(
     settings: StageSettings, level: str, *, text: bool, talk: bool, way: TaskWay = "checks"
 ) -> dict[tuple[str, str], AssumedUsage]:
     """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
-    `graph` what one asks for behind that in a variant that draws its tasks from a graph.
+    `inversion` what a theme of mere tools asks for besides, `graph` what an environment asks for behind its assessment
+    in a variant that draws its tasks from a graph.
 
     Upper ends of calls hold replies that have to be asked for again.
     """
@@ -56,6 +57,8 @@ def assumed(
         return _programming(settings)
     if level == "environment":
         return _assessing(settings, late=False)
+    if level == "inversion":
+        return {("author", "invert_tools"): AssumedUsage(Bounds(1, 2), LONG_READING)}
     if level == "theme":
         reading_text = {("author", stage): AssumedUsage(Bounds(1, 2)) for stage in ("judge_task", "infer_theme")}
         return (

@@ -25,9 +25,10 @@ from synthesis.llm.store import MemoryStore
 from synthesis.prompts.trial import trying
 from synthesis.runtime import default_sandbox
 from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
+from synthesis.themes.inversion import needs_inversion
 from synthesis.themes.keys import theme_of
 from webapp.batches.engine.cast import Cast, cast, lanes_of, with_defaults
-from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, TaskWay, assumed, assumed_share
+from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, assumed, assumed_share, find_way
 from webapp.batches.launch.bounds import NOTHING, Bounds, total
 from webapp.batches.launch.likely import (
     CallFigures,
@@ -201,10 +202,14 @@ def _wishes(
     there = [spec for spec in specs if spec.environment is not None]
     texts = sum(bool(spec.text) for spec in specs)
     again = _count_assessed(there, stages, pipeline)
+    inverted = sum(spec.theme is not None and needs_inversion(spec.theme) for spec in specs)
+    way = find_way(pipeline)
     kinds = (
         ("theme", "theme", False, False, len(specs) - texts - len(there)),
         ("theme", "theme", True, False, texts),
         ("theme", "environment", False, False, again),
+        ("theme", "inversion", False, False, inverted),
+        ("theme", "graph", False, False, len(specs) if way == "graph" and items["scenario"] else 0),
         ("scenario", "scenario", False, False, items["scenario"]),
         ("task", "task", False, False, items["task"]),
         ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
@@ -215,8 +220,6 @@ def _wishes(
     for above, level in pairwise(LEVELS):
         low = shares[above].low
         reached[level] = reached[above] * (sure + (1 - sure) * low if above == "theme" else low)
-    way = _find_way(pipeline)
-    graphs = ("theme", "graph", False, False, len(specs) if way == "graph" and items["scenario"] else 0)
     return [
         LevelWish(
             level,
@@ -224,15 +227,9 @@ def _wishes(
             shares[level],
             assumed(stages, what, text=text, talk=talk, way=way),
         )
-        for level, what, text, talk, count in (*kinds, graphs)
+        for level, what, text, talk, count in kinds
         if count
     ]
-
-
-def _find_way(pipeline: Pipeline) -> TaskWay:
-    """How a pipeline makes its tasks."""
-    names = {stage.name for stage in pipeline.stages}
-    return "graph" if "blueprints" in names else "programs" if "solution" in names else "checks"
 
 
 def _find_figures(

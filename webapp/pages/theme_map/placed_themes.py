@@ -15,7 +15,7 @@ from synthesis.themes.keys import DIGITS, SLUG, slug
 from webapp.batches.engine.products import SCRIPTED_SOURCE, SOURCE
 from webapp.batches.models import Batch, BatchItem, ItemState
 from webapp.pages.statistics.scope import Scope
-from webapp.taxonomy.models import Origin, Theme
+from webapp.taxonomy.models import SPECIFIED, Theme
 from webapp.taxonomy.theme_services import draft_of
 
 READ = 2_000
@@ -111,25 +111,25 @@ def _find_grown(scope: Scope) -> dict[str, str]:
 
 
 _KEYS: dict[tuple[int, str], str] = {}
-"""By theme and content: a server's key is a hash of all that it says, which is read once."""
+"""By theme and content: a specification's key is a hash of all that it says, which is read once."""
 REMEMBERED = 10_000
 
 
 def _find_keys(rows: list[Theme], wanted: Collection[str]) -> dict[int, str]:
     """By theme, the key of the environments that grow from it, for those whose key may be among `wanted`.
 
-    A server's key begins with its name. The rest of the key takes all of its tools to compute, so only servers whose
-    name fits are read.
+    A specification's key begins with its name. The rest of the key takes all of its tools to compute, so only those
+    whose name fits are read.
     """
     stems = {key[: -DIGITS - 1] for key in wanted} | {key[:STEM] for key in wanted}
     servers = []
     for row in rows:
         name = slug(row.name)
-        if row.origin == Origin.SERVERS and (name in stems or name[:STEM] in stems):
+        if row.origin in SPECIFIED and (name in stems or name[:STEM] in stems):
             servers.append(row)
     _remember_keys(servers)
     known = {row.pk: _KEYS.get((row.pk, row.content_hash), "") for row in servers}
-    return known | {row.pk: slug(row.key) for row in rows if row.origin != Origin.SERVERS}
+    return known | {row.pk: slug(row.key) for row in rows if row.origin not in SPECIFIED}
 
 
 def _remember_keys(servers: Iterable[Theme]) -> None:

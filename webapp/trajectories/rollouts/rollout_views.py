@@ -13,6 +13,7 @@ from pydantic import ValidationError
 
 from synthesis.errors import InputError
 from synthesis.rollout.plan import CONVERSATION_TURNS, TURNS
+from synthesis.verifiers.rubric import NO_JUDGE
 from webapp.accounts.access import access, may
 from webapp.htmx import wants_fragment
 from webapp.jobs.services import cancel as cancel_job
@@ -60,11 +61,13 @@ def part_context(
     """The form, the newest rollout in full and the ones before it."""
     form, about = run_form(task, data, fork)
     known = _known_rollouts(task.pk, about["fork"])
+    obstacle = services.obstacle(task.current)
     context: dict[str, Any] = {
         "task": task,
         "form": form,
         **about,
-        "obstacle": services.obstacle(task.current),
+        "obstacle": obstacle,
+        "lacks_judge": obstacle == NO_JUDGE and may(request.user, "admin"),
         "newest": shown(known[0]) if known else None,
         "earlier": known[1:],
     }

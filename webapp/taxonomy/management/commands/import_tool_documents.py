@@ -1,32 +1,38 @@
-"""`manage.py import_tool_documents FILE ...`: OpenAPI documents, lists of tools and Markdown as themes in the tree."""
+"""`manage.py import_tool_documents FILE ...`: documents of tools, or of product requirements, as themes in the tree."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from synthesis.errors import InputError
 from synthesis.formats.files import read_content
-from synthesis.tool_documents.document_reader import MOST_BYTES
+from synthesis.tool_documents.document_reader import MOST_BYTES, DocumentKind
 from webapp.commands import as_json, one_clear_line, source_name
 from webapp.taxonomy.importer import import_document
-from webapp.taxonomy.services import DOCUMENT_SOURCE
+from webapp.taxonomy.services import DOCUMENT_SOURCES
 from webapp.taxonomy.tool_documents import read_tool_document
 
 
 class Command(BaseCommand):
     help = (
         "Import tool documents as themes, one a file: OpenAPI 3.0 and 3.1, Swagger 2, MCP tool lists, function lists "
-        "and Markdown. Importing again changes nothing."
+        "and Markdown; or product requirements in Markdown. Importing again changes nothing."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("documents", nargs="+", type=Path, metavar="FILE", help="JSON, YAML or Markdown")
         parser.add_argument("--name", default="", help="the theme's name, for a single file; default: its own title")
         parser.add_argument("--category", default="", help="the label of the first level under which they are kept")
-        parser.add_argument("--source", type=source_name, default=DOCUMENT_SOURCE, help="the name they are kept under")
+        parser.add_argument("--source", type=source_name, default=None, help="the name they are kept under")
+        parser.add_argument(
+            "--kind",
+            choices=get_args(DocumentKind),
+            default="tools",
+            help="what the documents describe; default: tools",
+        )
         parser.add_argument("--json", action="store_true", help="print the result as one JSON object")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -34,16 +40,19 @@ class Command(BaseCommand):
             raise CommandError("--name is for a single file; each of several keeps its own title.")
         counts = {"created": 0, "updated": 0, "unchanged": 0}
         tools, failed = 0, []
+        kind: DocumentKind = options["kind"]
         for path in options["documents"]:
             try:
                 content = read_content(path, limit=MOST_BYTES)
-                record = read_tool_document(content, path.name, options["name"], options["category"])
+                record = read_tool_document(content, path.name, options["name"], options["category"], kind)
             except InputError as error:
                 failed.append({"place": str(path), "reason": str(error)})
                 self.stderr.write(str(error))
                 continue
             with one_clear_line():
-                result = import_document(record, options["source"])
+                result = import_document(record, options["source"] or DOCUMENT_SOURCES[kind], kind)
+            if note := result.get("note"):
+                self.stderr.write(f"{path}: {note}")
             for name, count in result["themes"].items():
                 counts[name] += count
             tools += result["tools"]
