@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from synthesis.stages import StageSettings
+from synthesis.stages import Pipeline, StageSettings
 from webapp.batches.launch.bounds import Bounds
 
 SHORT_READING = Bounds(500, 2_500)
@@ -35,6 +35,12 @@ class AssumedUsage:
     completion: Bounds = WORDS
     seconds: Bounds = PATIENCE
     late: bool = False
+
+
+def find_way(pipeline: Pipeline) -> TaskWay:
+    """How a pipeline makes its tasks."""
+    names = {stage.name for stage in pipeline.stages}
+    return "graph" if "blueprints" in names else "programs" if "solution" in names else "checks"
 
 
 def assumed_share(themes: int) -> Bounds:
