@@ -16,7 +16,7 @@ from synthesis.scenarios import prompt_text
 from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.author_form import require_form
-from synthesis.tasks.leak import names_of, require_no_leak
+from synthesis.tasks.leak import leaks, names_of, require_no_leak
 from synthesis.tasks.task_context import Unfit, rejected, world_of
 
 LEAKS = "names_a_tool"
@@ -46,11 +46,14 @@ async def write_query(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDra
         count=str(max(kit.settings.tasks, ordinal + 1)),
     )
 
+    leaked: dict[str, None] = {}
+
     def check(reply: QueryReply) -> None:
         require_form(reply.answer_form, {}, "the reply")
-        said = [reply.title, reply.instruction, *(field.description for field in reply.answer_form)]
+        said = "\n".join([reply.title, reply.instruction, *(field.description for field in reply.answer_form)])
+        leaked.update(dict.fromkeys(leak.word for leak in leaks(said, names)))
         try:
-            require_no_leak("\n".join(said), names)
+            require_no_leak(said, names)
         except InputError as error:
             raise Unfit(LEAKS, str(error)) from error
 
@@ -58,4 +61,10 @@ async def write_query(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDra
         reply = await kit.ask("author", "query", words, QueryReply, check)
     except MalformedReply as error:
         raise rejected(error) from error
-    return TaskDraft(title=reply.title, instruction=reply.instruction, answer_form=reply.answer_form, rule="all")
+    return TaskDraft(
+        title=reply.title,
+        instruction=reply.instruction,
+        answer_form=reply.answer_form,
+        rule="all",
+        leaked=tuple(leaked),
+    )

@@ -35,11 +35,10 @@ def list_trials(task: TaskDraft, start: State, end: State, siblings: Sequence[st
     trials = [Trial(_say("the right end and the right answer", reference.answer), end, reference.answer, True)]
     for mutant in respell_answer(task.answer_form, reference)[:MOST_SPELLINGS]:
         trials.append(Trial(_say("the right answer, spelled otherwise", mutant.after), end, mutant.after, True))
-    trials += _list_wrong_answers(task, reference, start, end, siblings)
     if state_hash(start) != state_hash(end):
         trials.append(Trial("the right answer, but nothing was done", start, reference.answer, False))
     trials.append(Trial("nothing done and nothing answered", start, "", False))
-    return trials
+    return [*trials, *_list_wrong_answers(task, reference, start, end, siblings)]
 
 
 def _list_wrong_answers(
