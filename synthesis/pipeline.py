@@ -12,7 +12,8 @@ from typing import Any
 from synthesis.assessment.dual_agent import assess
 from synthesis.contracts import Attempt
 from synthesis.drafts import AssembledProgram, AssessmentDraft, CodeDraft, Plan, ScenarioDraft, TaskDraft, ThemeDraft
-from synthesis.programmatic.consistency import audit_script, solve_consistently
+from synthesis.programmatic.audit_stage import audit_script
+from synthesis.programmatic.consistency import solve_consistently
 from synthesis.programmatic.query_stage import write_query
 from synthesis.programmatic.solution_stage import write_solution
 from synthesis.programmatic.verification_stage import write_verification
@@ -312,7 +313,7 @@ PROGRAMMATIC = Pipeline(
         Stage("solution", "task", ("author",), ("assemble", "state", "query"), TaskDraft, program_solution),
         Stage("verification", "task", ("author",), ("assemble", "state", "solution"), TaskDraft, program_verification),
         Stage("solve", "task", ("teacher",), ("assemble", "state", "verification"), TaskDraft, solve_often),
-        Stage("audit", "task", (), ("assemble", "state", "solve"), AuditedTask, audit_program),
+        Stage("audit", "task", ("author",), ("assemble", "state", "solve"), AuditedTask, audit_program),
         *TRAJECTORY,
     ),
     parts,

@@ -9,4 +9,5 @@
 | `trials.py` | ends that a verification script must let pass, and ends that it must not |
 | `verification_stage.py` | the verification script, debugged until it tells those ends apart |
 | `consistency.py` | ReAct runs of the solver, of which enough must pass |
+| `audit_stage.py` | the audit, after which the script may be repaired once |
 """

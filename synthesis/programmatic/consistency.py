@@ -1,4 +1,4 @@
-"""Consistency of a programmatic task (AW 3.1.1): ReAct runs of the solver, of which enough must pass, and the audit.
+"""Consistency of a programmatic task (AW 3.1.1): ReAct runs of the solver, of which enough must pass.
 
 The reference is executed first: a task whose own reference fails says nothing of models, and is told apart from one
 that no model passes.
@@ -14,12 +14,10 @@ from synthesis.errors import Rejected
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.rollout import AttemptSetting
 from synthesis.stages import Kit
-from synthesis.tasks.audit_repair import audit_once, red_audit
 from synthesis.tasks.minimal_reference import score_reference
 from synthesis.tasks.reference_search import run_solvers
 from synthesis.tasks.solver_runs import kept_runs
 from synthesis.tasks.task_context import World, world_of
-from synthesis.verifiers.audit_report import TaskAudit
 
 REFERENCE_FAILS, UNPASSED, INCONSISTENT = "reference_fails", "no_model_passes", "inconsistent"
 
@@ -46,21 +44,14 @@ async def solve_consistently(
         turn_limit=limit,
         turns=tuple(max((step.turn for step in attempt.steps), default=0) for attempt in attempts),
     )
-    if found.solved < found.agree:
-        reason = INCONSISTENT if found.solved else UNPASSED
-        raise Rejected(reason, _say_runs(found), _evidence(found, runs, attempts))
+    require_agreement(found, _evidence(found, runs, attempts))
     return task.model_copy(update={"runs": runs, "consistency": found})
 
 
-async def audit_script(
-    kit: Kit, record: EnvironmentRecord, scenario: ScenarioDraft, task: TaskDraft
-) -> tuple[TaskDraft, TaskAudit]:
-    """The task and its audit. Raises Rejected (`red_audit` if the audit decides, `cannot_be_audited`) and
-    InfrastructureError. Its script was tried before, so the author is not asked again."""
-    report = await audit_once(kit, await world_of(kit, record, scenario), task)
-    if kit.settings.audit_rejects and report.state == "red":
-        raise red_audit("The verification script was debugged before", report)
-    return task.model_copy(update={"runs": ()}), report
+def require_agreement(found: Consistency, evidence: Sequence[dict[str, object]]) -> None:
+    """Raises Rejected (`no_model_passes`, `inconsistent`) if fewer runs passed than had to."""
+    if found.solved < found.agree:
+        raise Rejected(INCONSISTENT if found.solved else UNPASSED, _say_runs(found), list(evidence))
 
 
 async def _require_reference(kit: Kit, world: World, task: TaskDraft) -> None:

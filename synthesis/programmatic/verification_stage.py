@@ -44,7 +44,12 @@ async def write_verification(
 
     Raises Rejected (`verification_fails`, `verification_passes`, `reference_fails`) and what `Kit.ask_code` raises.
     """
-    world = await world_of(kit, record, scenario)
+    return await program_script(kit, await world_of(kit, record, scenario), task)
+
+
+async def program_script(kit: Kit, world: World, task: TaskDraft, former: str = "") -> TaskDraft:
+    """The task with a verification script in place of the `former` one, if there is one: the script with what is wrong
+    with it. Raises as `write_verification`."""
     end = await kit.run(find_end, kit, world, task)
     numbers = kit.settings.programmatic
     siblings = await kit.run(find_sibling_answers, kit.sandbox, world, task, numbers.siblings, numbers.most_calls)
@@ -52,13 +57,14 @@ async def write_verification(
     changes = json.dumps(make_patch(world.start, end), ensure_ascii=False)
     reference = task.reference or Reference()
     words = prompt("programmatic", "verification").render(
-        about=prompt_text.introduction(record),
+        about=prompt_text.introduction(world.record),
         state=world.shown,
         changes=fenced("changes", cut(changes, CHANGES_CHARS)),
         query=fenced("query", task.instruction),
         form="\n".join(map(_describe_field, task.answer_form)) or "nothing is to be answered",
         solution=fenced("solution", task.solution),
         answer=fenced("answer", reference.answer or "none"),
+        former=former or "nothing",
     )
     script: ScriptVerifier | None = None
 
@@ -68,7 +74,7 @@ async def write_verification(
         script = await kit.run(try_verification, kit, world, task, trials, source)
 
     try:
-        await kit.ask_code("author", "verification", words, check, tries=numbers.rounds)
+        await kit.ask_code("author", "verification", words, check, sample=bool(former), tries=numbers.rounds)
     except MalformedReply as error:
         raise rejected(error) from error
     return await framed(kit, world, task.model_copy(update={"script": script}))

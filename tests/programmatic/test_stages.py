@@ -11,10 +11,12 @@ import pytest
 from synthesis.contracts import AnswerField, Message
 from synthesis.drafts import TaskDraft
 from synthesis.errors import MalformedReply, Rejected
-from synthesis.programmatic.consistency import audit_script, solve_consistently
+from synthesis.programmatic.audit_stage import audit_script
+from synthesis.programmatic.consistency import solve_consistently
 from synthesis.programmatic.query_stage import write_query
 from synthesis.runtime import Sandbox
 from synthesis.stages import ProgrammaticSettings
+from synthesis.verifiers.audit_report import TaskAudit
 from tests.programmatic.support import (
     FORM,
     LOOKS,
@@ -23,6 +25,7 @@ from tests.programmatic.support import (
     TASK,
     VERIFIES,
     Speaker,
+    code,
     kit_of,
     solution,
     verified,
@@ -30,15 +33,15 @@ from tests.programmatic.support import (
 
 RAISES = """def solve(call):
     for room in call("list_rooms")["rooms"]:
-        if call("get_room", room_id=room["room_id"])["room"]["price"] < 70:
-            call("set_price", room_id=room["room_id"], price=70)
+        if call("get_room", room_id=room["room_id"])["room"]["price"] < 90:
+            call("set_price", room_id=room["room_id"], price=90)
     return {}
 """
-RAISED = TaskDraft(title="No room below 70", instruction="No room is to cost less than 70.", rule="all")
+RAISED = TaskDraft(title="No room below 90", instruction="No room is to cost less than 90.", rule="all")
 CHECKS_RAISED = """def verify(answer, expected, initial_state, final_state):
     before, after = initial_state["rooms"], final_state["rooms"]
     return {
-        "Cheap rooms cost 70": all(after[key]["price"] == max(70, room["price"]) for key, room in before.items()),
+        "Cheap rooms cost 90": all(after[key]["price"] == max(90, room["price"]) for key, room in before.items()),
         "There are the same rooms": set(after) == set(before),
     }
 """
@@ -119,7 +122,7 @@ def test_a_solution_is_rejected_with_its_reason(sandbox: Sandbox, source: str, r
 
 
 def test_a_solution_that_changes_and_answers_nothing_is_rejected(sandbox: Sandbox) -> None:
-    looks = RAISES.replace('call("set_price", room_id=room["room_id"], price=70)', "pass")
+    looks = RAISES.replace('call("set_price", room_id=room["room_id"], price=90)', "pass")
     assert rejection(solution, sandbox, [looks], RAISED).reason == "solution_empty"
     made, _ = solution(sandbox, [looks, RAISES], RAISED)
     assert made.reference is not None
@@ -182,7 +185,7 @@ def test_what_a_script_lets_pass_goes_back_to_its_author(sandbox: Sandbox, solve
 def test_a_script_must_notice_that_nothing_was_done(sandbox: Sandbox) -> None:
     form = (AnswerField(name="raised", type="number", description="How many rooms became dearer"),)
     task = RAISED.model_copy(update={"answer_form": form})
-    made, _ = solution(sandbox, [RAISES.replace("return {}", 'return {"raised": 1}')], task)
+    made, _ = solution(sandbox, [RAISES.replace("return {}", 'return {"raised": 2}')], task)
     answers = """def verify(answer, expected, initial_state, final_state):
     return {
         "The rooms are counted": is_expected(answer, "raised", expected["raised"], type="number"),
@@ -198,6 +201,14 @@ def acts(call: Any) -> Message:
     if call.site.sample % 2:
         return Message(role="assistant", content='Thought: a guess\nAnswer: {"rooms": ["R-1"], "sum": 70}')
     return Message(role="assistant", content='Thought: I know\nAnswer: {"rooms": ["R-2", "R-1"], "sum": 165}')
+
+
+def raises(call: Any) -> Message:
+    """What `RAISES` does, in one turn."""
+    if len(call.messages) > 2:
+        return Message(role="assistant", content="Thought: done\nAnswer: R-1 and R-3 cost 90 now.")
+    asked = "".join(f'Action: set_price\nAction Input: {{"room_id": "{key}", "price": 90}}\n' for key in ("R-1", "R-3"))
+    return Message(role="assistant", content=f"Thought: two rooms cost less\n{asked}")
 
 
 def solve(sandbox: Sandbox, task: TaskDraft, say: Any = acts, **numbers: Any) -> tuple[TaskDraft, Speaker]:
@@ -236,12 +247,35 @@ def test_a_task_that_no_model_passes_is_told_apart_from_one_whose_reference_fail
     assert solver.asked == [], "no model is asked"
 
 
-def test_the_audit_decides_as_of_any_task(sandbox: Sandbox, whole: TaskDraft) -> None:
-    with kit_of(sandbox, Speaker({})) as kit:
+def test_a_red_audit_is_repaired_once(sandbox: Sandbox) -> None:
+    """That one room became dearer is not enough."""
+    made, _ = solution(sandbox, [RAISES], RAISED)
+    lax = CHECKS_RAISED.replace('all(after[key]["price"] == max(90, room["price"])', "any(after[key] != room")
+    task, _ = solve(sandbox, verified(sandbox, [lax], made)[0], raises)
+
+    def audit(*replies: str) -> tuple[TaskDraft, TaskAudit, Speaker]:
+        author = Speaker({"verification": [code(reply) for reply in replies]})
+        with kit_of(sandbox, author) as kit:
+            return *asyncio.run(audit_script(kit, RECORD, SCENARIO, task)), author
+
+    mended, report, author = audit(CHECKS_RAISED)
+    assert mended.script is not None
+    assert (mended.script.source.strip(), report.state) == (CHECKS_RAISED.strip(), "green")
+    assert [run.outcome for run in mended.runs] == ["solved"] * 5
+    assert "What is wrong with it" in author.asked[0].messages[0].content
+    ended = rejection(audit, lax)
+    assert ended.reason == "red_audit"
+    assert "still red after one repair" in str(ended)
+    unusable = rejection(audit, lax.replace("verify", "check"))
+    assert unusable.reason == "red_audit"
+    assert "could not repair it" in str(unusable)
+
+
+def test_a_green_audit_asks_nobody(sandbox: Sandbox, whole: TaskDraft) -> None:
+    author = Speaker({})
+    with kit_of(sandbox, author) as kit:
         task, report = asyncio.run(audit_script(kit, RECORD, SCENARIO, whole))
-        assert (task.script, report.state) == (whole.script, "green")
-        spoilt = whole.model_copy(update={"script": whole.script.model_copy(update={"expected_answer": {"sum": 1}})})
-        assert rejection(lambda: asyncio.run(audit_script(kit, RECORD, SCENARIO, spoilt))).reason == "red_audit"
+    assert (task.script, report.state, author.asked) == (whole.script, "green", [])
 
 
 def test_turns_grow_with_the_reference_up_to_a_hundred() -> None:

@@ -43,8 +43,8 @@ STAGE_WORDS = {
     "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference "
     "(autoforge: the blueprint is it, and some try must reach the golden state; programmatic: the solution is it, and "
     "enough tries must pass); all tries are kept",
-    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge, "
-    "programmatic: left out)",
+    "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge: "
+    "left out)",
     "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",

@@ -118,7 +118,7 @@ def _programming(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]
     return {
         ("author", "query"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS),
         ("author", "solution"): AssumedUsage(Bounds(1, rounds), STATE_READING, CODE, late=True),
-        ("author", "verification"): AssumedUsage(Bounds(1, rounds), LONG_READING, CODE, late=True),
+        ("author", "verification"): AssumedUsage(Bounds(1, 2 * rounds), LONG_READING, CODE, late=True),
         ("teacher", "solve"): AssumedUsage(turns, LONG_READING, FEW_WORDS, late=True),
     }
 
