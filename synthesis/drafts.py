@@ -24,6 +24,7 @@ from synthesis.contracts import (
     Outcome,
     Reference,
     ScoreRule,
+    ScriptVerifier,
     State,
     ToolKind,
     Usage,
@@ -247,6 +248,17 @@ class SolverRun(Frozen):
     unkept: UnkeptReason | Literal[""] = ""
 
 
+class Consistency(Frozen):
+    """How the solver's runs at a task agree with its answer (Agent-World 3.1.1): `solved` of `runs` passed within
+    `turn_limit` turns, and `agree` had to. `turns` are those that each run took."""
+
+    runs: int
+    solved: int
+    agree: int
+    turn_limit: int
+    turns: tuple[int, ...] = ()
+
+
 class TaskDraft(Frozen):
     """A task on its way: fields are filled from stage to stage. `notes` say what a person should know of it, `runs` are
     what the stage knows of the teacher's runs at it.
@@ -254,6 +266,8 @@ class TaskDraft(Frozen):
     With an `answer_form` the agent submits its fields; `expected_answer` holds their expected values, and `checks` hold
     those made from them too. A task that is written from a `blueprint` has a `golden` state in place of checks; its
     instruction was refined from the `intent`, and `leaked` are words of it that were refused as names of the system.
+    A programmatic task has the `solution` whose calls are its reference and whose result is its expected answer, and a
+    verification `script` in place of checks.
     """
 
     title: str
@@ -275,12 +289,17 @@ class TaskDraft(Frozen):
     golden: GoldenVerifier | None = None
     intent: str = ""
     leaked: tuple[str, ...] = ()
+    solution: str = ""
+    script: ScriptVerifier | None = None
+    consistency: Consistency | None = None
 
     @property
-    def verifier(self) -> ChecksVerifier | GoldenVerifier:
+    def verifier(self) -> ChecksVerifier | GoldenVerifier | ScriptVerifier:
         """The verifier as far as it is written."""
         if self.golden is not None:
             return self.golden
+        if self.script is not None:
+            return self.script.model_copy(update={"frame": self.frame})
         return ChecksVerifier(checks=self.checks, rule=self.rule, frame=self.frame)
 
 

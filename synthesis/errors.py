@@ -17,7 +17,10 @@ class EnvariumError(Exception):
 
 
 class InputError(EnvariumError):
-    """What was handed in cannot be used; the message says what, where and what to do."""
+    """What was handed in cannot be used; the message says what, where and what to do. `observed` is what came of it
+    until then, if it was tried: whoever wrote it is told that too."""
+
+    observed: str = ""
 
 
 class FormatError(InputError):

@@ -12,6 +12,11 @@ from typing import Any
 from synthesis.assessment.dual_agent import assess
 from synthesis.contracts import Attempt
 from synthesis.drafts import AssembledProgram, AssessmentDraft, CodeDraft, Plan, ScenarioDraft, TaskDraft, ThemeDraft
+from synthesis.programmatic.audit_stage import audit_script
+from synthesis.programmatic.consistency import solve_consistently
+from synthesis.programmatic.query_stage import write_query
+from synthesis.programmatic.solution_stage import write_solution
+from synthesis.programmatic.verification_stage import write_verification
 from synthesis.scenarios.states import initial_state
 from synthesis.skeleton.code import write_code
 from synthesis.skeleton.plan import plan
@@ -160,6 +165,35 @@ async def audit_end(
     return AuditedTask(task=task, audit=report)
 
 
+async def ask_query(kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft) -> TaskDraft:
+    return await write_query(kit, made.record, scenario, spec.ordinal)
+
+
+async def program_solution(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
+    return await write_solution(kit, made.record, scenario, task)
+
+
+async def program_verification(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
+    return await write_verification(kit, made.record, scenario, task)
+
+
+async def solve_often(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> TaskDraft:
+    return await solve_consistently(kit, made.record, scenario, task)
+
+
+async def audit_program(
+    kit: Kit, spec: ItemSpec, made: AssembledProgram, scenario: ScenarioDraft, task: TaskDraft
+) -> AuditedTask:
+    task, report = await audit_script(kit, made.record, scenario, task)
+    return AuditedTask(task=task, audit=report)
+
+
 def count_blueprints(settings: StageSettings) -> int:
     """Blueprints an environment: as many as EnvScaler's variant makes tasks of it with the same settings (ours)."""
     return settings.scenarios * settings.tasks
@@ -271,5 +305,20 @@ AUTOFORGE = Pipeline(
     unsolved,
     unsolved_parts,
 )
-PIPELINES: dict[str, Pipeline] = {"envscaler": ENVSCALER, "autoforge": AUTOFORGE}
+PROGRAMMATIC = Pipeline(
+    (
+        *THEME,
+        *SCENARIO,
+        Stage("query", "task", ("author",), ("assemble", "state"), TaskDraft, ask_query),  # AW 3.1.1 (2)
+        Stage("solution", "task", ("author",), ("assemble", "state", "query"), TaskDraft, program_solution),
+        Stage("verification", "task", ("author",), ("assemble", "state", "solution"), TaskDraft, program_verification),
+        Stage("solve", "task", ("teacher",), ("assemble", "state", "verification"), TaskDraft, solve_often),
+        Stage("audit", "task", ("author",), ("assemble", "state", "solve"), AuditedTask, audit_program),
+        *TRAJECTORY,
+    ),
+    parts,
+    unsolved,
+    unsolved_parts,
+)
+PIPELINES: dict[str, Pipeline] = {"envscaler": ENVSCALER, "autoforge": AUTOFORGE, "programmatic": PROGRAMMATIC}
 """By `Variant`."""

@@ -26,7 +26,7 @@ from synthesis.runtime import Sandbox
 M = TypeVar("M", bound=BaseModel)
 T = TypeVar("T")
 Level = Literal["theme", "scenario", "task", "trajectory"]
-Variant = Literal["envscaler", "autoforge"]
+Variant = Literal["envscaler", "autoforge", "programmatic"]
 """Whose way to environments and tasks a pipeline goes: a row of `synthesis/pipeline.py`."""
 LEVELS: tuple[Level, ...] = ("theme", "scenario", "task", "trajectory")
 
@@ -62,6 +62,40 @@ class GraphSettings(Frozen):
         if self.least_steps > self.most_steps:
             raise ValueError("the most steps of a walk are at least the least steps")
         return self
+
+
+class ProgrammaticSettings(Frozen):
+    """Numbers of the variant `programmatic`. Agent-World publishes the runs and how many must agree (3.1.1); the others
+    are ours."""
+
+    rounds: int = Field(default=5, ge=1, le=20)
+    """In which a script is debugged, the first reply included."""
+    least_calls: int = Field(default=3, ge=1, le=100)
+    """Of a solution."""
+    most_calls: int = Field(default=33, ge=1, le=100)
+    """Of a solution: three times as many turns are at most a hundred."""
+    siblings: int = Field(default=4, ge=0, le=20)
+    """Neighbouring states whose answers a verification script must not let pass."""
+    consistency_runs: int = Field(default=5, ge=1, le=32)
+    """Published, 3.1.1."""
+    consistency_agree: int = Field(default=2, ge=1, le=32)
+    """So many of them must pass (published, 3.1.1)."""
+    turns_a_call: int = Field(default=3, ge=1, le=20)
+    """Turns that a run has for each call of the reference."""
+    least_turns: int = Field(default=12, ge=1, le=100)
+    most_turns: int = Field(default=100, ge=1, le=1_000)
+
+    @model_validator(mode="after")
+    def _reachable(self) -> Self:
+        if self.consistency_agree > self.consistency_runs:
+            raise ValueError("no more runs can have to pass than are made")
+        if self.least_calls > self.most_calls:
+            raise ValueError("the most calls of a solution are at least the least calls")
+        return self
+
+    def limit_turns(self, calls: int) -> int:
+        """The turns of a run at a task whose reference has so many calls."""
+        return min(self.most_turns, max(self.least_turns, self.turns_a_call * calls))
 
 
 class StageSettings(Frozen):
@@ -151,6 +185,7 @@ class StageSettings(Frozen):
     state_bytes: int = Field(default=1_000_000, ge=1_000, le=1_000_000)
     """Of an initial state as JSON; no longer reply is read."""
     graph: GraphSettings = GraphSettings()
+    programmatic: ProgrammaticSettings = ProgrammaticSettings()
 
     @model_validator(mode="after")
     def _one_fault_a_call(self) -> Self:

@@ -35,7 +35,7 @@ def check_func(initial_state, final_state, answer):
     names = {names}
     if not isinstance(found, dict) or sorted(found) != names:
         raise ValueError(f"verify must return a dict with the assertions {{names}}, not {{found!r:.300}}")
-    return found[{name}]
+    return {decided}
 """
 
 
@@ -151,10 +151,18 @@ class ScriptVerifier(Frozen):
     @property
     def checks(self) -> tuple[CheckRecord, ...]:
         """A check for each assertion, in their order."""
-        names = sorted(self.assertions)
-        parts = {"source": self.source, "expected": repr(self.expected_answer), "names": repr(names)}
-        sources = {name: _ASSERTION.format_map(parts | {"name": repr(name)}) for name in self.assertions}
+        sources = {name: self._spell(f"found[{name!r}]") for name in self.assertions}
         return tuple(CheckRecord(label=name, source=source) for name, source in sources.items())
+
+    @property
+    def joint_check(self) -> str:
+        """The source of one check that holds if all assertions do."""
+        return self._spell("all(held is True for held in found.values())")
+
+    def _spell(self, decided: str) -> str:
+        names = repr(sorted(self.assertions))
+        parts = {"source": self.source, "expected": repr(self.expected_answer), "names": names, "decided": decided}
+        return _ASSERTION.format_map(parts)
 
     @model_validator(mode="after")
     def _whole(self) -> ScriptVerifier:

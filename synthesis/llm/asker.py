@@ -157,7 +157,7 @@ class Asker:
             except InputError as error:
                 last, reason = error, reason_of(reply, error)
                 await self.store.note_reading(key, repairs, reason)
-                more = again(reply.message, reason, number)
+                more = again(reply.message, reason, number, error.observed)
                 asked = asked.model_copy(update={"messages": (*asked.messages[: len(call.messages)], *more)})
         message = f"The {call.site.role} gave no usable reply in {tries} tries ({call.site.stage}): {reason}"
         raise MalformedReply(message, call_key=key, requests=tries) from last

@@ -18,6 +18,7 @@ from synthesis.prompts import has_prompt, prompt
 SHOWN = 4_000
 """Characters of a reply that a model is shown again."""
 REASON = 600
+OBSERVED = 6_000
 _INNER_CAPITAL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
 
@@ -82,11 +83,13 @@ def reason_of(reply: Reply, error: InputError) -> str:
     return str(error)[:REASON]
 
 
-def again(reply: Message, reason: str, number: int) -> tuple[Message, Message]:
+def again(reply: Message, reason: str, number: int, observed: str = "") -> tuple[Message, Message]:
     """What is added to a conversation so that the model tries once more.
 
     The `number` of the reply stands in it: a model that says the same twice is asked a third time, not looked up.
+    `observed` is what came of its reply if it was tried, such as the output of code.
     """
     shown = reply.content if len(reply.content) <= SHOWN else f"{reply.content[:SHOWN]} …"
     asked = prompt("reply", "again").render(reason=reason, number=str(number))
-    return Message(role="assistant", content=shown or "(nothing)"), Message(role="user", content=asked)
+    words = f"{asked}\n\n{observed[:OBSERVED]}" if observed else asked
+    return Message(role="assistant", content=shown or "(nothing)"), Message(role="user", content=words)

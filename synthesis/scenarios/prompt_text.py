@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from synthesis.assessment.environments import view_of
 from synthesis.assessment.prompt_values import cut, kinds_text, shown_records
 from synthesis.contracts import Tool
-from synthesis.formats.records import EnvironmentRecord
+from synthesis.formats.records import EnvironmentRecord, ToolSpec
 from synthesis.prompts import fenced
+from synthesis.prompts.tool_text import describe_tools
 from synthesis.runtime import without_arguments
 from synthesis.runtime.offered_tools import without_refusals
 
@@ -16,6 +18,7 @@ ABOUT_CHARS = 8_000
 SOURCE_CHARS = 120_000
 STATE_CHARS = 80_000
 TOOLS_CHARS = 40_000
+WHOLE_TOOLS_CHARS = 60_000
 DESCRIPTION_CHARS = 2_000
 
 
@@ -43,6 +46,13 @@ def source(record: EnvironmentRecord) -> str:
 def tools(record: EnvironmentRecord) -> str:
     """One tool a line, with what it takes (`?`: may be left out) and what a change refuses, fenced."""
     return fenced("tools", cut("\n".join(_spelled(tool) for tool in view_of(record).program.tools), TOOLS_CHARS))
+
+
+def whole_tools(record: EnvironmentRecord, only: Collection[str] = ()) -> str:
+    """All tools, or only some, with their whole text and schema, fenced: more is outlined, but none is left out."""
+    chosen = [tool for tool in view_of(record).program.tools if not only or tool.name in only]
+    specs = [ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters) for tool in chosen]
+    return fenced("tools", describe_tools(tuple(specs), WHOLE_TOOLS_CHARS))
 
 
 def state(value: dict[str, Any]) -> str:

@@ -11,7 +11,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.prompts import prompt
 from synthesis.scripted import blueprint_author
 from synthesis.scripted.fragments import WrittenCheck
-from synthesis.scripted.library import MissingReply, ThemeFiles
+from synthesis.scripted.library import MissingReply, ThemeFiles, WrittenProgram
 from synthesis.scripted.programs.prompt_reader import unrendered
 
 _TASK = re.compile(r"scenario-(\d+)/task-(\d+)")
@@ -144,6 +144,10 @@ def _of(written: dict[str, Any], name: str, theme: str) -> Any:
     return written[name]
 
 
+def _program(shelf: ThemeFiles, call: StageCall) -> WrittenProgram:
+    return _of(shelf.programs, below(call.site.item), shelf.key)
+
+
 STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "judge_task": _judged,
     "infer_theme": _inferred,
@@ -162,5 +166,8 @@ STAGES: dict[str, Callable[[ThemeFiles, StageCall], str]] = {
     "checklist": _checklist,
     "check_function": _check,
     "repair_task": _repaired_task,
+    "query": lambda shelf, call: _json(_program(shelf, call).query),
+    "solution": lambda shelf, call: _code(_program(shelf, call).solution),
+    "verification": lambda shelf, call: _code(_program(shelf, call).verification),
     **blueprint_author.STAGES,
 }

@@ -8,6 +8,7 @@
 | `states.json` | `scenario-N`: name and initial state |
 | `tasks.json` | `scenario-N/task-M`: title, instruction, answer form and expected answer |
 | `checks.py` | a class a task, a function a check; its docstring is the item of the checklist |
+| `programs/` | `queries.json`; `scenario-N-task-M`: solution and verification script, of the variant `programmatic` |
 | `planted.json`, `planted/` | faults, and the replies that carry them |
 """
 
@@ -15,6 +16,7 @@ from __future__ import annotations
 
 import functools
 import json
+from pathlib import Path
 from typing import Any
 
 from synthesis.contracts import Frozen
@@ -29,6 +31,14 @@ class MissingReply(LookupError):
     """The theme's folder has no such reply. `str(error)` says what is missing."""
 
 
+class WrittenProgram(Frozen):
+    """A programmatic task: the query's reply (title, instruction, answer form), solution and verification script."""
+
+    query: dict[str, Any]
+    solution: str
+    verification: str
+
+
 class ThemeFiles(Frozen):
     """The files of one theme, read."""
 
@@ -39,6 +49,7 @@ class ThemeFiles(Frozen):
     tasks: dict[str, dict[str, Any]]
     fragments: Fragments
     checks: dict[str, list[WrittenCheck]]
+    programs: dict[str, WrittenProgram]
 
 
 @functools.cache
@@ -65,12 +76,34 @@ def shelf(key: str) -> ThemeFiles:
         tasks=data("tasks.json"),
         fragments=program_fragments((folder / "program.py").read_text(encoding="utf-8")),
         checks=task_checks((folder / "checks.py").read_text(encoding="utf-8")),
+        programs=_read_programs(folder / "programs"),
     )
+
+
+def _read_programs(folder: Path) -> dict[str, WrittenProgram]:
+    """By item below the theme; empty for a theme without any."""
+    if not folder.is_dir():
+        return {}
+    queries = json.loads((folder / "queries.json").read_text(encoding="utf-8"))
+
+    def source(item: str, kind: str) -> str:
+        return (folder / f"{item.replace('/', '-')}.{kind}.py").read_text(encoding="utf-8")
+
+    return {
+        item: WrittenProgram(query=query, solution=source(item, "solution"), verification=source(item, "verification"))
+        for item, query in queries.items()
+    }
 
 
 def themes(variant: Variant = "envscaler") -> list[ThemeDraft]:
     """The bundled themes for which the replies of a variant are written, as a batch starts from them."""
-    return [_draft(shelf(key)) for key in keys() if variant != "autoforge" or key in REQUESTS]
+    return [_draft(shelf(key)) for key in keys() if _plays(key, variant)]
+
+
+def _plays(key: str, variant: Variant) -> bool:
+    if variant == "autoforge":
+        return key in REQUESTS
+    return variant != "programmatic" or bool(shelf(key).programs)
 
 
 def _draft(files: ThemeFiles) -> ThemeDraft:

@@ -28,6 +28,11 @@ FaultKind = Literal[
     "unchanged_end",
     "no_edge",
     "two_alike",
+    "solution_errs",
+    "does_nothing",
+    "always_passes",
+    "passes_permuted",
+    "never_passes",
 ]
 Outcome = Literal[
     "asked_again",
@@ -70,7 +75,7 @@ class PlantedFault(Frozen):
     outcome: Outcome
     reason: str = ""
     tool: str = ""
-    variant: Literal["", "envscaler", "autoforge"] = ""
+    variant: Literal["", "envscaler", "autoforge", "programmatic"] = ""
     about: str = Field(min_length=1)
 
     @property

@@ -14,9 +14,10 @@ from synthesis.prompts import prompt
 from synthesis.scripted import author
 from synthesis.scripted.library import MissingReply, shelf
 from synthesis.scripted.planted import planted
-from synthesis.scripted.programs import checker, judge, solver, tester, user
+from synthesis.scripted.programs import checker, judge, react, solver, tester, user
 from synthesis.scripted.programs.prompt_reader import unrendered
 from synthesis.scripted.programs.recipes import RECIPES
+from synthesis.scripted.programs.written_programs import recipe_for_programs
 from synthesis.scripted.requests import REQUESTS
 from synthesis.scripted.requests.request import recipe_for
 
@@ -69,8 +70,9 @@ def _message(call: StageCall) -> Message:
     try:
         if role == "teacher":
             key = shelf(call.site.theme).key
-            recipes = (*RECIPES[key], recipe_for(REQUESTS.get(key, ())))
-            return solver.act(call, recipes)
+            programs = recipe_for_programs(shelf(key).programs.values())
+            recipes = (programs, *RECIPES[key], recipe_for(REQUESTS.get(key, ())))
+            return react.act(call, recipes) if react.is_asked(call) else solver.act(call, recipes)
         if role == "author":
             return Message(role="assistant", content=author.reply(shelf(call.site.theme), call))
         if role not in PROGRAMS:

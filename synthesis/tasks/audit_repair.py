@@ -92,7 +92,7 @@ async def audit(
     """
     world = await world_of(kit, record, scenario)
     report, ways = await _audited(kit, world, task)
-    state = _deciding_state(kit.settings, report)
+    state = deciding_state(kit.settings, report)
     unsolved = state == "unproven" and bool(task.runs)
     if not kit.settings.audit_rejects or (state != "red" and not unsolved):
         return task.model_copy(update={"runs": ()}), report
@@ -108,12 +108,12 @@ async def audit(
     runs = {run.ordinal: run for run in (*task.runs, *mended.runs)}
     mended = mended.model_copy(update={"runs": tuple(runs.values())})
     after, _ = await _audited(kit, world, mended, repair.not_asked)
-    if _deciding_state(kit.settings, after) == "red":
+    if deciding_state(kit.settings, after) == "red":
         raise red_audit("The audit is still red after one repair", after)
     return mended.model_copy(update={"runs": await judged_again(kit, world, mended, mended.runs)}), after
 
 
-def _deciding_state(settings: StageSettings, report: TaskAudit) -> AuditState:
+def deciding_state(settings: StageSettings, report: TaskAudit) -> AuditState:
     """The audit's state as it decides about the task: of a task without a frame by choice, what a frame would close is
     known to be open."""
     if settings.frames:
@@ -197,6 +197,14 @@ async def _with_reference(
             others = find_other_ways(await solved_attempts(kit, world, task), tried, not_asked)
             return await framed(kit, world, task.model_copy(update={"reference": tried}), others)
     return None
+
+
+async def audit_once(kit: Kit, world: World, task: TaskDraft) -> TaskAudit:
+    """The audit of a task with its reference. Raises Rejected("cannot_be_audited") and InfrastructureError."""
+    try:
+        return await kit.run(audit_task, kit.sandbox, world.subject(task, task.reference), kit.check_stop, AT_ONCE)
+    except (InputError, ProgramError, StateError) as error:
+        raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
 
 
 def red_audit(what: str, report: TaskAudit) -> Rejected:

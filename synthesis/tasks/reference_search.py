@@ -20,7 +20,7 @@ from synthesis.contracts import (
 from synthesis.drafts import ScenarioDraft, TaskDraft
 from synthesis.errors import InfrastructureError, InputError
 from synthesis.formats.records import EnvironmentRecord
-from synthesis.rollout import Plan, run_attempts
+from synthesis.rollout import AttemptSetting, Plan, run_attempts
 from synthesis.runtime import Sandbox
 from synthesis.stages import Kit
 from synthesis.tasks.minimal_reference import score_reference, without_idle_acts
@@ -32,6 +32,7 @@ from synthesis.tasks.teacher import rollout_task, teacher_policy
 from synthesis.verifiers.call_sequences import Subject
 
 AT_ONCE = 4
+STANDARD = AttemptSetting()
 ANSWER_CHARS = 20_000
 """A run with a longer answer is no reference."""
 UNSOLVED = "Nobody solved it"
@@ -72,7 +73,12 @@ def find_other_ways(
 
 
 async def run_solvers(
-    kit: Kit, world: World, task: TaskDraft, samples: Sequence[int], stage: str = "solve"
+    kit: Kit,
+    world: World,
+    task: TaskDraft,
+    samples: Sequence[int],
+    stage: str = "solve",
+    setting: AttemptSetting = STANDARD,
 ) -> list[Attempt]:
     """The attempts by their sample, those that the program itself brought to an end included."""
     given = rollout_task(kit, world, task.model_copy(update={"frame": None}))
@@ -80,6 +86,7 @@ async def run_solvers(
         Plan(
             given,
             teacher_policy(kit, stage, sample),
+            setting,
             ordinal=sample,
         )
         for sample in samples

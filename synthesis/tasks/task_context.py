@@ -25,9 +25,10 @@ TAGS = (
 class Unfit(InputError):
     """A reply that was read well, but cannot be accepted for what it says. `reason` is the slug of a rejection."""
 
-    def __init__(self, reason: str, message: str) -> None:
+    def __init__(self, reason: str, message: str, observed: str = "") -> None:
         super().__init__(message)
         self.reason = reason
+        self.observed = observed
 
 
 @dataclass(frozen=True)

@@ -68,6 +68,8 @@ async def attempted(kit: Kit, world: World, task: TaskDraft, *, conversational: 
         disturbance=kit.settings.disturbance,
         user_tools=tuple(tool.name for tool in tools),
     )
+    if task.consistency is not None and task.consistency.turn_limit > setting.turn_limit:
+        setting = setting.model_copy(update={"max_turns": task.consistency.turn_limit})
     plan = Plan(given, teacher, setting, user, ordinal, disturbance_seed=attempt_seed(kit.seed, kit.path, ordinal))
 
     async def on_step(_plan: Plan, _step: TrajectoryStep) -> None:

@@ -35,7 +35,7 @@ from synthesis.tool_graph.derivations import require_derivation, run_derivation
 from synthesis.tool_graph.execution import Execution, execute_nodes
 from synthesis.tool_graph.reply_forms import GivenArgument, read_arguments
 from synthesis.tool_graph.task_stages import require_blueprint
-from synthesis.tool_graph.words import chain_text, edges_text, results_text, tools_text
+from synthesis.tool_graph.words import chain_text, edges_text, results_text
 from synthesis.verifiers.golden.golden_states import make_golden
 
 DANGLING, REFUSED, DERIVATION = "dangling_argument", "gold_refused", "derivation_fails"
@@ -115,7 +115,7 @@ class _Asked:
         record = self._world.record
         words = prompt("tool_graph", "arguments").render(
             about=prompt_text.introduction(record),
-            tool=tools_text(record, (node.tool,)),
+            tool=prompt_text.whole_tools(record, (node.tool,)),
             intent=fenced("asked", self._task.intent),
             chain=chain_text(self._blueprint),
             results=results_text(self._filled, self._done.results),

@@ -22,7 +22,7 @@ from synthesis.tool_graph.graph import ToolGraph
 from synthesis.tool_graph.merges import Merge, Merges, is_pruned_from
 from synthesis.tool_graph.reply_forms import read_reasoning_nodes
 from synthesis.tool_graph.walks import draw_walks
-from synthesis.tool_graph.words import chain_text, edges_text, tools_text
+from synthesis.tool_graph.words import chain_text, edges_text
 
 DUPLICATE, UNUSABLE = "duplicate", "unusable"
 LEAST_CALLS = 2
@@ -126,7 +126,7 @@ async def _prune(kit: Kit, record: EnvironmentRecord, merge: Merge, number: int)
 
     words = prompt("tool_graph", "merge").render(
         about=prompt_text.about(record),
-        tools=tools_text(record),
+        tools=prompt_text.whole_tools(record),
         merged=fenced("chain", ", ".join(merge.tools)),
     )
     return (await kit.ask("author", "prune_merge", words, MergeReply, check, sample=number)).tools
@@ -159,7 +159,7 @@ async def _add_edges(
 
     words = prompt("tool_graph", "reasoning_edges").render(
         about=prompt_text.about(record),
-        tools=tools_text(record, blueprint.tools),
+        tools=prompt_text.whole_tools(record, blueprint.tools),
         chain=chain_text(blueprint),
         known=edges_text(blueprint),
     )

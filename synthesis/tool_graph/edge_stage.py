@@ -15,7 +15,6 @@ from synthesis.scenarios.states import AuthorReply
 from synthesis.stages import Kit
 from synthesis.tasks.checks import all_of
 from synthesis.tool_graph.graph import GraphEdge, GraphTool, ToolGraph
-from synthesis.tool_graph.words import tools_text
 
 MOST_EDGES = 400
 
@@ -37,7 +36,7 @@ class ToolEdgesReply(AuthorReply):
 async def judge_edges(kit: Kit, record: EnvironmentRecord) -> ToolGraph:
     """The graph of an environment's tools. Raises Rejected("no_edges") and what `Kit.ask` raises."""
     tools = read_graph_tools(record)
-    about, told = prompt_text.about(record), tools_text(record)
+    about, told = prompt_text.about(record), prompt_text.whole_tools(record)
 
     async def judge(number: int) -> list[GraphEdge]:
         source = tools[number].name

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 
 from synthesis.contracts import Attempt
 from synthesis.drafts import ScenarioDraft, TaskDraft
-from synthesis.errors import InputError, ProgramError, Rejected, StateError
+from synthesis.errors import Rejected
 from synthesis.formats.records import EnvironmentRecord
 from synthesis.stages import Kit
-from synthesis.tasks.audit_repair import red_audit
-from synthesis.tasks.reference_search import AT_ONCE, run_solvers
+from synthesis.tasks.audit_repair import audit_once, red_audit
+from synthesis.tasks.reference_search import run_solvers
 from synthesis.tasks.solver_runs import kept_runs
 from synthesis.tasks.task_context import world_of
-from synthesis.verifiers.audit import audit_task
 from synthesis.verifiers.audit_report import TaskAudit
 
 NOT_DETERMINED = "not_determined"
@@ -37,11 +36,7 @@ async def audit_golden(
 ) -> tuple[TaskDraft, TaskAudit]:
     """The task and its audit. Raises Rejected (`red_audit` if the audit decides, `cannot_be_audited`) and
     InfrastructureError. There are no checks that an author could repair."""
-    world = await world_of(kit, record, scenario)
-    try:
-        report = await kit.run(audit_task, kit.sandbox, world.subject(task, task.reference), kit.check_stop, AT_ONCE)
-    except (InputError, ProgramError, StateError) as error:
-        raise Rejected("cannot_be_audited", f"The task cannot be audited: {error}") from error
+    report = await audit_once(kit, await world_of(kit, record, scenario), task)
     if kit.settings.audit_rejects and report.state == "red":
         raise red_audit("A golden state leaves nothing to repair", report)
     return task.model_copy(update={"runs": ()}), report

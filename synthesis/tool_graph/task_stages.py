@@ -14,7 +14,7 @@ from synthesis.scenarios.states import AuthorReply, ask_state
 from synthesis.stages import Kit
 from synthesis.tasks.task_context import world_of
 from synthesis.tool_graph.blueprint_stage import BlueprintSet
-from synthesis.tool_graph.words import chain_text, edges_text, tools_text
+from synthesis.tool_graph.words import chain_text, edges_text
 
 
 class IntentReply(AuthorReply):
@@ -51,7 +51,7 @@ async def write_intent(kit: Kit, record: EnvironmentRecord, scenario: ScenarioDr
     world = await world_of(kit, record, scenario)
     words = prompt("tool_graph", "intent").render(
         about=prompt_text.about(record),
-        tools=tools_text(record, blueprint.tools),
+        tools=prompt_text.whole_tools(record, blueprint.tools),
         state=world.shown,
         chain=chain_text(blueprint),
         known=edges_text(blueprint),

@@ -6,23 +6,12 @@ import json
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from synthesis.assessment.environments import view_of
 from synthesis.assessment.prompt_values import shown
-from synthesis.contracts import Blueprint, BlueprintNode, Tool
-from synthesis.formats.records import EnvironmentRecord, ToolSpec
+from synthesis.contracts import Blueprint, BlueprintNode
 from synthesis.prompts import fenced
-from synthesis.prompts.tool_text import describe_tools
 
-TOOLS_CHARS = 60_000
-"""Of what prompts say of all tools: more is outlined, but no tool is left out."""
 RESULT_CHARS = 6_000
 RESULTS_CHARS = 40_000
-
-
-def tools_text(record: EnvironmentRecord, only: Collection[str] = ()) -> str:
-    """All tools, or only some, with their whole text, fenced."""
-    tools = [tool for tool in view_of(record).program.tools if not only or tool.name in only]
-    return fenced("tools", describe_tools(tuple(map(_spec, tools)), TOOLS_CHARS))
 
 
 def chain_text(blueprint: Blueprint) -> str:
@@ -60,7 +49,3 @@ def _line(node: BlueprintNode) -> str:
     if node.kind == "tool":
         return f"{node.id} {node.tool}"
     return f"{node.id} (reasoning) {node.purpose}"
-
-
-def _spec(tool: Tool) -> ToolSpec:
-    return ToolSpec(name=tool.name, description=tool.description, parameters=tool.parameters)

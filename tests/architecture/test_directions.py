@@ -24,7 +24,7 @@ FLOORS: list[set[str]] = [
     {"verifiers", "themes", "taxonomy", "skeleton", "assessment"},
     {"rollout", "scenarios", "tool_documents"},
     {"tasks", "starter", "scripted", "portable"},
-    {"tool_graph"},
+    {"tool_graph", "programmatic"},
     {"pipeline", "seeded_faults"},
 ]
 TRAINING_MAY = {

@@ -11,6 +11,7 @@ from synthesis.assessment.rounds import CallReply, ChosenCallReply, VerdictReply
 from synthesis.llm.reply_reader import read_json
 from synthesis.llm.source_reader import read_code
 from synthesis.llm.structured import code_form, example_name, json_form
+from synthesis.programmatic.query_stage import QueryReply
 from synthesis.prompts import HERE, prompt, with_form
 from synthesis.rollout.user_judge import UserFaultsReply
 from synthesis.scenarios.states import StateReply
@@ -36,10 +37,10 @@ SHAPES: tuple[type[BaseModel], ...] = (
     *(StatePlanReply, OperationsReply, CoverageReply, InitialStateReply, StateReply, InstructionReply, ChecklistReply),
     *(CallReply, VerdictReply, JudgedTask, InferredTheme, PossibleVerdict, UserFaultsReply, ReviewReply, PlaceReply),
     *(GroupReply, SameThemeVerdict, LikeThemesReply, ChosenCallReply, InvertedTheme),
-    *(ToolEdgesReply, MergeReply, ReasoningEdgesReply, IntentReply),
+    *(ToolEdgesReply, MergeReply, ReasoningEdgesReply, IntentReply, QueryReply),
 )
 CODE = ("code_attributes", "code_method", "check_function", "repair", "repair_tool", "repair_task")
-CODE += ("reasoning_nodes", "arguments")
+CODE += ("reasoning_nodes", "arguments", "solution", "verification")
 
 
 @pytest.mark.parametrize("shape", SHAPES)

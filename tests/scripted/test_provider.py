@@ -36,6 +36,11 @@ KINDS = {
     "unchanged_end",
     "no_edge",
     "two_alike",
+    "solution_errs",
+    "does_nothing",
+    "always_passes",
+    "passes_permuted",
+    "never_passes",
 }
 
 

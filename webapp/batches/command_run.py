@@ -40,6 +40,8 @@ from webapp.trajectories.models import Trajectory
 from webapp.trajectories.pass_rates import mean_pass_at
 
 LOOK_SECONDS = 0.5
+NAMING = ("query", "refine")
+"""Stages that say which words they refused as names of the system."""
 Tell = Callable[[int, int, str], None]
 
 
@@ -83,7 +85,7 @@ def report(batch: Batch) -> dict[str, Any]:
         "trajectories": levels["trajectory"],
         **_attempts(batch),
         "rejected": dict(reasons),
-        **(_blueprints(batch, dict(reasons)) if batch.variant == "autoforge" else {}),
+        **(_refusals(batch, dict(reasons)) if batch.variant != "envscaler" else {}),
         "failed": dict(failed),
         "llm_calls": batch.requests - batch.lost,
         "lost_calls": batch.lost,
@@ -104,10 +106,10 @@ def _repairs(batch: Batch) -> dict[str, int]:
     return {"tools_repaired": outcomes["repaired"], "tools_removed": outcomes["removed"]}
 
 
-def _blueprints(batch: Batch, reasons: Mapping[str, int]) -> dict[str, int]:
-    """How many tasks were left out because their golden state is that at the start, and in how many the refined words
-    named what a user cannot know, whether they were left out or asked for again."""
-    runs = StageRun.objects.filter(item__batch=batch, stage="refine", state=StageState.KEPT, output__isnull=False)
+def _refusals(batch: Batch, reasons: Mapping[str, int]) -> dict[str, int]:
+    """How many tasks were left out because their golden state is that at the start, and in how many the words named
+    what a user cannot know, whether they were left out or asked for again."""
+    runs = StageRun.objects.filter(item__batch=batch, stage__in=NAMING, state=StageState.KEPT, output__isnull=False)
     leaked = [load(Body, str(digest)).get("leaked") for digest in runs.values_list("output", flat=True)]
     return {
         "golden_unchanged_rejected": reasons.get(UNCHANGED, 0),

@@ -33,21 +33,31 @@ STAGE_WORDS = {
     "intent": "what a user says so that the steps of the blueprint are needed",
     "arguments": "each call filled in and executed, up to the golden state",
     "refine": "the least words, without names of the system; sentences that nobody needs are left out",
+    "query": "what a user wants that takes loops, branches and sums, without names of tools or fields",
+    "solution": "a script that calls the tools, debugged in the sandbox; its calls become the reference, what it "
+    "returns the answer",
+    "verification": "a script with named assertions, debugged until it blocks every wrong answer and end that is tried",
     "instruction": "a task in that state, without names of tools or fields",
     "checklist": "what must be true in the end for the task to be done",
     "checks": "a function for each line of the checklist, run on the initial state",
     "solve": "the teacher tries; the shortest try that earns 1, without acts that nobody needs, becomes the reference "
-    "(autoforge: the blueprint is it, and some try must reach the golden state); all tries are kept",
+    "(autoforge: the blueprint is it, and some try must reach the golden state; programmatic: the solution is it, and "
+    "enough tries must pass); all tries are kept",
     "audit": "what doing nothing, the reference and spoilt references earn; a red audit is repaired once (autoforge: "
     "left out)",
     "rollout": "the teacher acts in a task that somebody solved, alone or with a simulated user",
     "filter": "drops broken format, tries of the impossible, too low a reward and too short or long a run",
     "save": "what was kept becomes environments, tasks and trajectories",
 }
-VARIANT_TITLES: dict[str, str] = {"envscaler": "EnvScaler", "autoforge": "AutoForge"}
+VARIANT_TITLES: dict[str, str] = {
+    "envscaler": "EnvScaler",
+    "autoforge": "AutoForge",
+    "programmatic": "Agent-World, programs",
+}
 VARIANT_HINT = (
     "whose way from an environment to its tasks. EnvScaler: a state, then an instruction with checks. AutoForge: a "
-    "blueprint from a graph of tools, executed to a golden state"
+    "blueprint from a graph of tools, executed to a golden state. Agent-World, programs: a query that one script "
+    "solves and another verifies"
 )
 SCRIPTED_LABEL = "scripted: written replies, offline, no LLM"
 
@@ -135,6 +145,17 @@ GRAPH = (
     SettingLabel("graph.reasoning_nodes", "Reasoning nodes", "in a blueprint, at most", "ours"),
     SettingLabel("graph.deletions", "Sentences tried", "left out on trial, with a run of the teacher each", "ours"),
 )
+PROGRAMS = (
+    SettingLabel("programmatic.rounds", "Rounds", "in which a script is debugged", "ours"),
+    SettingLabel("programmatic.least_calls", "Least calls", "of a solution", "ours"),
+    SettingLabel("programmatic.most_calls", "Most calls", "of a solution", "ours"),
+    SettingLabel("programmatic.siblings", "Answers from elsewhere", "that a verification script must block", "ours"),
+    SettingLabel("programmatic.consistency_runs", "Consistency runs", "of the solver; Agent-World: 5", "ours"),
+    SettingLabel("programmatic.consistency_agree", "Runs that pass", "at least; Agent-World: 2", "ours"),
+    SettingLabel("programmatic.turns_a_call", "Turns a call", "of the reference that a run has", "ours"),
+    SettingLabel("programmatic.least_turns", "Least turns", "that a run has", "ours"),
+    SettingLabel("programmatic.most_turns", "Most turns", "that a run has", "ours"),
+)
 DISTURBED = (
     SettingLabel("teacher_latency", "Latency", "share of calls before which time passes in the environment", "ours"),
     SettingLabel("teacher_latency_s", "Seconds of latency", "by which it then does", "ours"),
@@ -149,6 +170,7 @@ GROUPS = (
     ("Tasks and trajectories", SCORING),
     ("Disturbed calls of teachers", DISTURBED),
     ("Graph of tools (AutoForge)", GRAPH),
+    ("Programs (Agent-World)", PROGRAMS),
 )
 RUNNING = (
     ("seed", "Seed", "the same seed, settings and replies give the same content"),

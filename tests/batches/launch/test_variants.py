@@ -39,14 +39,24 @@ def test_a_form_chooses_it_with_its_numbers_and_says_which_are_wrong(researcher:
     batch = Batch.objects.get()
     assert (batch.variant, batch.settings["variant"]) == ("autoforge", "autoforge")
     assert batch.settings["stages"]["graph"] == StageSettings().graph.model_dump() | {"walks": 500}
+    assert batch.settings["stages"]["programmatic"] == StageSettings().programmatic.model_dump()
+    programmed = chosen | {
+        "bundled": ["plant-nursery"],
+        "variant": "programmatic",
+        "programmatic.consistency_runs": "9",
+    }
+    start(researcher, only(researcher) | programmed)
+    runs = Batch.objects.get(variant="programmatic").settings["stages"]["programmatic"]["consistency_runs"]
+    assert runs == 9
     wrong = start(researcher, only(researcher) | chosen | {"graph.walks": "0"})
     assert wrong.status_code == 422
     assert "It must be greater than or equal to 1" in words(flat(wrong))
-    assert Batch.objects.count() == 1
+    assert Batch.objects.count() == 2
 
 
 def test_the_offline_provider_plays_it_for_the_themes_that_have_requests(researcher: Client) -> None:
     assert {draft.key for draft in themes("autoforge")} == {"archive-boxes", "bike-share"}
+    assert {draft.key for draft in themes("programmatic")} == {"climbing-gym", "plant-nursery"}
     asked = filled(researcher) | {"bundled": ["bike-share", "badge-desk"], "variant": "autoforge"}
     part = words(flat(researcher.post(f"{NEW}readiness/", asked, headers={"HX-Request": "true"})))
     assert "1 of 2 items will be refused" in part
@@ -69,6 +79,11 @@ def test_an_estimate_counts_what_its_stages_ask_for() -> None:
     assert not {"tool_edges", "arguments"} & {line.stage for line in usual.lines}
     alone = estimated("autoforge", scenarios=0)
     assert "tool_edges" not in {line.stage for line in alone.lines}, "nothing is made below: it is only assessed"
+    programmed = estimated("programmatic")
+    assert (programmed.items["scenario"], programmed.items["task"]) == (2, 6)
+    asked = {line.stage for line in programmed.lines}
+    assert {"initial_state", "query", "solution", "verification", "solve"} <= asked
+    assert not {"checklist", "check_function", "instruction", "tool_edges"} & asked
 
 
 def test_lists_and_the_api_tell_and_filter_by_it(researcher: Client) -> None:

@@ -155,6 +155,7 @@ def task_record(key: str, environment: str, class_name: str, state: ScenarioDraf
             **({"frame": draft.frame.model_dump(mode="json", exclude_defaults=True)} if draft.frame else {}),
             **verifier_record(draft.verifier),
             **_blueprint_record(draft),
+            **_program_record(draft),
         },
     )
 
@@ -164,6 +165,14 @@ def _blueprint_record(draft: TaskDraft) -> dict[str, Any]:
     if draft.blueprint is None:
         return {}
     return {"blueprint": draft.blueprint.model_dump(mode="json", exclude_defaults=True), "intent": draft.intent}
+
+
+def _program_record(draft: TaskDraft) -> dict[str, Any]:
+    """What a record says of the program that a task was made by; empty for any other task."""
+    if not draft.solution:
+        return {}
+    consistency = draft.consistency.model_dump(mode="json") if draft.consistency is not None else None
+    return {"programmatic": {"solution": draft.solution, "consistency": consistency}}
 
 
 def save_trajectory(given: SaveRequest) -> BatchProduct:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Literal
 
-from synthesis.stages import StageSettings
+from synthesis.stages import Pipeline, StageSettings
 from webapp.batches.launch.bounds import Bounds
 
 SHORT_READING = Bounds(500, 2_500)
@@ -21,6 +22,10 @@ KEPT = 0.8
 """Of the items of a level: the share that goes on."""
 
 
+TaskWay = Literal["checks", "graph", "programs"]
+"""How a variant makes its tasks: with checks, from a graph of tools, or by programs."""
+
+
 @dataclass(frozen=True)
 class AssumedUsage:
     """Calls an item, tokens and seconds a call. `late`: an item that is rejected on the way may not come so far."""
@@ -32,22 +37,30 @@ class AssumedUsage:
     late: bool = False
 
 
+def find_way(pipeline: Pipeline) -> TaskWay:
+    """How a pipeline makes its tasks."""
+    names = {stage.name for stage in pipeline.stages}
+    return "graph" if "blueprints" in names else "programs" if "solution" in names else "checks"
+
+
 def assumed_share(themes: int) -> Bounds:
     """Of the items of a level, the share that goes on: of one theme perhaps none, of many more surely some."""
     return Bounds(max(0.0, KEPT - KEPT / math.sqrt(max(1, themes))), 1.0)
 
 
 def assumed(
-    settings: StageSettings, level: str, *, text: bool, talk: bool, by_graph: bool = False
+    settings: StageSettings, level: str, *, text: bool, talk: bool, way: TaskWay = "checks"
 ) -> dict[tuple[str, str], AssumedUsage]:
     """By role and stage: what one item of a level asks for. `environment` is one that is there and is to be assessed,
     `inversion` what a theme of mere tools asks for besides, `graph` what an environment asks for behind its assessment
-    in a variant that draws its tasks `by_graph`.
+    in a variant that draws its tasks from a graph.
 
     Upper ends of calls hold replies that have to be asked for again.
     """
-    if by_graph and level in ("graph", "scenario", "task"):
+    if way == "graph" and level in ("graph", "scenario", "task"):
         return _drawing(settings, level)
+    if way == "programs" and level == "task":
+        return _programming(settings)
     if level == "environment":
         return _assessing(settings, late=False)
     if level == "inversion":
@@ -94,6 +107,19 @@ def _drawing(settings: StageSettings, level: str) -> dict[tuple[str, str], Assum
         ("author", "refine"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS, late=True),
         ("teacher", "shorten"): AssumedUsage(Bounds(0, 12 * graph.deletions), LONG_READING, FEW_WORDS, late=True),
         ("teacher", "solve"): AssumedUsage(Bounds(2 * runs, 12 * (runs + 1)), LONG_READING, FEW_WORDS, late=True),
+    }
+
+
+def _programming(settings: StageSettings) -> dict[tuple[str, str], AssumedUsage]:
+    """A task of the variant `programmatic`."""
+    numbers = settings.programmatic
+    runs, rounds = numbers.consistency_runs, numbers.rounds
+    turns = Bounds(runs * (numbers.least_calls + 1), runs * numbers.limit_turns(numbers.most_calls))
+    return {
+        ("author", "query"): AssumedUsage(Bounds(1, 2), LONG_READING, WORDS),
+        ("author", "solution"): AssumedUsage(Bounds(1, rounds), STATE_READING, CODE, late=True),
+        ("author", "verification"): AssumedUsage(Bounds(1, 2 * rounds), LONG_READING, CODE, late=True),
+        ("teacher", "solve"): AssumedUsage(turns, LONG_READING, FEW_WORDS, late=True),
     }
 
 

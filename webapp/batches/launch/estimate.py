@@ -28,7 +28,7 @@ from synthesis.stages import LEVELS, ItemSpec, Kit, Pipeline, StageSettings
 from synthesis.themes.inversion import needs_inversion
 from synthesis.themes.keys import theme_of
 from webapp.batches.engine.cast import Cast, cast, lanes_of, with_defaults
-from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, assumed, assumed_share
+from webapp.batches.launch.assumed_usage import KEPT, AssumedUsage, assumed, assumed_share, find_way
 from webapp.batches.launch.bounds import NOTHING, Bounds, total
 from webapp.batches.launch.likely import (
     CallFigures,
@@ -203,13 +203,13 @@ def _wishes(
     texts = sum(bool(spec.text) for spec in specs)
     again = _count_assessed(there, stages, pipeline)
     inverted = sum(spec.theme is not None and needs_inversion(spec.theme) for spec in specs)
-    by_graph = any(stage.name == "blueprints" for stage in pipeline.of("theme"))
+    way = find_way(pipeline)
     kinds = (
         ("theme", "theme", False, False, len(specs) - texts - len(there)),
         ("theme", "theme", True, False, texts),
         ("theme", "environment", False, False, again),
         ("theme", "inversion", False, False, inverted),
-        ("theme", "graph", False, False, len(specs) if by_graph and items["scenario"] else 0),
+        ("theme", "graph", False, False, len(specs) if way == "graph" and items["scenario"] else 0),
         ("scenario", "scenario", False, False, items["scenario"]),
         ("task", "task", False, False, items["task"]),
         ("trajectory", "trajectory", False, False, items["trajectory"] - items["talk"]),
@@ -225,7 +225,7 @@ def _wishes(
             level,
             Bounds(reached[level] * count, count),
             shares[level],
-            assumed(stages, what, text=text, talk=talk, by_graph=by_graph),
+            assumed(stages, what, text=text, talk=talk, way=way),
         )
         for level, what, text, talk, count in kinds
         if count

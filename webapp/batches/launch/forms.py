@@ -55,6 +55,8 @@ CHOICES = {
     "action_range": RANGES,
 }
 """Settings that are one of a few words."""
+NESTED = ("graph", "programmatic")
+"""Settings of one variant each, which stand together."""
 NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
 
 DESCRIPTION = "Who uses it and for what, which records it keeps, what can be looked up and changed, and by which rules"
@@ -148,14 +150,16 @@ class SettingsForm(forms.Form):
         cleaned = self.cleaned_data
         given = [setting.name for setting in STAGE_SETTINGS if cleaned.get(setting.name) not in (None, "")]
         stages = {name: cleaned[name] for name in given if "." not in name}
-        stages["graph"] = {name.partition(".")[2]: cleaned[name] for name in given if "." in name}
         stages["action_range"] = self._range()
         names = str(cleaned.get("teacher_user_tools") or "").split(",")
         stages["teacher_user_tools"] = [name.strip() for name in names if name.strip()]
         changes = {name: cleaned[name] for name in ("seed", "lanes", "at_once") if cleaned.get(name) is not None}
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
-        stages["graph"] = whole["stages"]["graph"] | stages["graph"]
+        for name in given:
+            group, _, inner = name.rpartition(".")
+            if group:
+                stages[group] = stages.get(group, whole["stages"][group]) | {inner: cleaned[name]}
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
         whole["preset"] = cleaned.get("preset") or self.before.preset
         whole["variant"] = cleaned.get("variant") or self.before.variant
@@ -358,7 +362,7 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     played = with_defaults(settings)
     return (
         stages
-        | {f"graph.{name}": value for name, value in stages["graph"].items()}
+        | {f"{group}.{name}": value for group in NESTED for name, value in stages[group].items()}
         | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
         | {"lanes": settings.lanes, "at_once": settings.at_once, "preset": settings.preset, "variant": settings.variant}
         | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}

@@ -238,8 +238,22 @@ def _task(value: dict[str, Any]) -> list[Block]:
         table("blueprint", _nodes(value.get("blueprint"))),
         listed("checklist", value.get("checklist") or []),
         _code(f"{len(checks)} check{'s' * (len(checks) != 1)}", sources),
+        _code("solution", str(value.get("solution") or "")),
+        _code("verification script", str((value.get("script") or {}).get("source") or "")),
+        Block("facts", "runs of the solver", _consistency(value.get("consistency"))),
         table("reference", reference.get("calls") or [], ("tool", "arguments")),
         text("answer of the reference", str(reference.get("answer") or "")),
+    ]
+
+
+def _consistency(value: Any) -> list[tuple[str, Any]]:
+    """How the solver's runs agree with a programmatic task's answer; empty for any other task."""
+    if not isinstance(value, dict):
+        return []
+    return [
+        ("runs that passed", f"{value['solved']} of {value['runs']}, at least {value['agree']}"),
+        ("turns that each had", value["turn_limit"]),
+        ("turns that each took", ", ".join(map(str, value["turns"]))),
     ]
 
 
