@@ -21,7 +21,8 @@ from synthesis.llm.store import MemoryStore
 from synthesis.programmatic.solution_stage import write_solution
 from synthesis.programmatic.verification_stage import write_verification
 from synthesis.runtime import Sandbox, encode_state
-from synthesis.stages import Kit, ProgrammaticSettings, StageSettings
+from synthesis.stages import Kit, StageSettings
+from synthesis.variant_settings import ProgrammaticSettings
 
 SOURCE = '''
 import random

@@ -15,7 +15,7 @@ from synthesis.programmatic.audit_stage import audit_script
 from synthesis.programmatic.consistency import solve_consistently
 from synthesis.programmatic.query_stage import write_query
 from synthesis.runtime import Sandbox
-from synthesis.stages import ProgrammaticSettings
+from synthesis.variant_settings import ProgrammaticSettings
 from synthesis.verifiers.audit_report import TaskAudit
 from tests.programmatic.support import (
     FORM,

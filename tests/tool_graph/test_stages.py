@@ -21,7 +21,7 @@ from synthesis.llm.calls import StageCall
 from synthesis.llm.chat import Reply
 from synthesis.llm.store import MemoryStore
 from synthesis.runtime import Sandbox
-from synthesis.stages import GraphSettings, Kit, StageSettings
+from synthesis.stages import Kit, StageSettings
 from synthesis.tool_graph.argument_stage import fill_arguments
 from synthesis.tool_graph.blueprint_stage import make_blueprints
 from synthesis.tool_graph.dag import build_blueprint
@@ -31,6 +31,7 @@ from synthesis.tool_graph.refinement import refine
 from synthesis.tool_graph.reply_forms import read_arguments, read_reasoning_nodes
 from synthesis.tool_graph.solution import audit_golden, solve_golden
 from synthesis.tool_graph.task_stages import make_state_for
+from synthesis.variant_settings import GraphSettings
 
 SOURCE = '''
 import random

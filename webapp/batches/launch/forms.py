@@ -55,8 +55,6 @@ CHOICES = {
     "action_range": RANGES,
 }
 """Settings that are one of a few words."""
-NESTED = ("graph", "programmatic")
-"""Settings of one variant each, which stand together."""
 NOTHING = "Choose what to grow: tick a bundled theme, or open one of the other ways below."
 
 DESCRIPTION = "Who uses it and for what, which records it keeps, what can be looked up and changed, and by which rules"
@@ -156,10 +154,8 @@ class SettingsForm(forms.Form):
         changes = {name: cleaned[name] for name in ("seed", "lanes", "at_once") if cleaned.get(name) is not None}
         models = {role: cleaned[f"model_{role}"] for role in ROLES if cleaned.get(f"model_{role}")}
         whole = self.before.model_dump(mode="json") | changes
-        for name in given:
-            group, _, inner = name.rpartition(".")
-            if group:
-                stages[group] = stages.get(group, whole["stages"][group]) | {inner: cleaned[name]}
+        for group, _, name in (name.partition(".") for name in given if "." in name):
+            stages[group] = stages.get(group, whole["stages"][group]) | {name: cleaned[f"{group}.{name}"]}
         whole |= {"stages": whole["stages"] | stages, "models": models, "cap": cleaned.get("cap")}
         whole["preset"] = cleaned.get("preset") or self.before.preset
         whole["variant"] = cleaned.get("variant") or self.before.variant
@@ -362,7 +358,7 @@ def _initial(settings: BatchSettings) -> dict[str, Any]:
     played = with_defaults(settings)
     return (
         stages
-        | {f"{group}.{name}": value for group in NESTED for name, value in stages[group].items()}
+        | {f"{group}.{name}": stages[group][name] for group in ("graph", "programmatic") for name in stages[group]}
         | {"action_range": "own" if own else wanted or "", "cap": settings.cap, "seed": settings.seed}
         | {"lanes": settings.lanes, "at_once": settings.at_once, "preset": settings.preset, "variant": settings.variant}
         | {"actions_from": wanted[0] if own else None, "actions_to": wanted[1] if own else None}
