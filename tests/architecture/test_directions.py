@@ -17,7 +17,7 @@ from tests.architecture.source_files import ROOT, nodes_of, sources, text_of, tr
 APPS = ["accounts", "lists", "events", "jobs", "endpoints", "webhooks", "taxonomy", "environments", "scenarios"]
 APPS += ["trajectories", "review", "labelling", "batches", "datasets", "runs", "workers", "edits", "pages"]
 FLOORS: list[set[str]] = [
-    {"contracts", "errors", "collector", "syntax", "prompts", "formats", "drafts", "parser"}
+    {"contracts", "errors", "collector", "syntax", "prompts", "formats", "drafts", "parser", "variant_settings"}
     | {"json_weight", "json_reader"},
     {"runtime", "llm"},
     {"stages"},
