@@ -95,6 +95,7 @@ def with_content(checkout: tuple[Path, dict[str, str]], transactional_db: None) 
     from tests.importing import samples
     from tests.starter.loaded_demo import require_demo_loaded_once
     from tests.taxonomy.samples import server
+    from tests.tool_documents.test_requirements import LIBRARY
 
     folder, environment = checkout
     require_demo_loaded_once(folder)
@@ -109,6 +110,7 @@ def with_content(checkout: tuple[Path, dict[str, str]], transactional_db: None) 
     (folder / "openapi.yaml").write_text("openapi: 3.0.0\ninfo: {title: Shop}\npaths: {/orders: {get: {}}}\n")
     (folder / "functions.json").write_text('[{"type": "function", "function": {"name": "book"}}]')
     (folder / "tools.md").write_text("# Desk\n\n## `book(day)`\n")
+    (folder / "desk.md").write_text(LIBRARY)
     return folder, environment | {"DATABASE_URL": test_database_url()}
 
 
