@@ -124,8 +124,8 @@ _CLOCK_STEP = 20_000_000
 """Nanoseconds by which a file's time, and that of a process, may be behind."""
 
 
-def load() -> tuple[str, ...]:
-    """Import everything; returns the allow-list."""
+def load() -> None:
+    """Import all that programs may import."""
     for name in (*ALLOWED_MODULES, *_BESIDE):
         importlib.import_module(name)
     import zoneinfo
@@ -134,7 +134,6 @@ def load() -> tuple[str, ...]:
         # Time zone data may be absent; a program that asks for it then gets the library's own error.
         with contextlib.suppress(Exception):
             _kept.append(zoneinfo.ZoneInfo(zone))
-    return ALLOWED_MODULES
 
 
 def was_compiled() -> bool:

@@ -128,7 +128,7 @@ class Zygote:
     def __init__(self, control: socket.socket, options: dict[str, Any]) -> None:
         self.control = control
         self.options = options
-        self.modules = frozenset(preload.load())
+        self.modules = frozenset(preload.ALLOWED_MODULES)
         virtual.install()
         warm.up(options)
         preload.close_imports()
@@ -325,13 +325,14 @@ def main() -> None:
     """Start, say what holds; what is left to do is done when this script has ended. A failure to start is told on the
     control socket."""
     restarted = _close_mark()
-    preload.load()
-    # Asked in each case: the question leaves its traces in memory too.
-    if preload.was_compiled() and not restarted:
-        os.dup2(0, _CONTROL)
-        os.execv(sys.orig_argv[0], sys.orig_argv)
     control = _control(_take_standard_input())
     try:
+        preload.load()
+        # Asked in each case: the question leaves its traces in memory too.
+        if preload.was_compiled() and not restarted:
+            os.dup2(_CONTROL, 0)
+            os.set_inheritable(_CONTROL, True)
+            os.execv(sys.orig_argv[0], sys.orig_argv)
         zygote = Zygote(control, json.loads(sys.argv[1]))
     except Exception as error:
         with contextlib.suppress(wire.FrameError):
