@@ -250,6 +250,13 @@ def _tool(given: Mapping[str, Any]) -> Tool:
     )
 
 
+class ChatServer(ThreadingHTTPServer):
+    """A thread for each connection. Connections that come while the model computes wait to be accepted: with the five
+    that `socketserver` lets wait, the others' packets are dropped, and they run into their limit for connecting."""
+
+    request_queue_size = 1_024
+
+
 def handler_of(model: ChatModel, key: str) -> type[BaseHTTPRequestHandler]:
     """What answers HTTP requests for a model."""
 
@@ -320,7 +327,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 1
     handler = handler_of(model, os.environ.get(SERVING_KEY, ""))
-    with ThreadingHTTPServer(("127.0.0.1", given.port), handler) as server:
+    with ChatServer(("127.0.0.1", given.port), handler) as server:
         server.serve_forever()
     return 0
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import socket
 import threading
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +12,6 @@ import pytest
 
 pytest.importorskip("torch")
 pytest.importorskip("trl")
-
-from http.server import ThreadingHTTPServer
 
 import httpx
 from trl.chat_template_utils import qwen3_training_chat_template
@@ -21,7 +21,7 @@ from synthesis.llm import Endpoint
 from synthesis.llm.client import connect
 from tests.training.small import saved, written
 from training import chat_server, templates
-from training.chat_server import ChatModel, RefusedChat, handler_of
+from training.chat_server import ChatModel, ChatServer, RefusedChat, handler_of
 from training.policy import Generation
 
 pytestmark = pytest.mark.slow  # loads torch
@@ -140,7 +140,7 @@ async def _chat(url: str, key: str) -> Any:
 def test_the_client_of_this_house_speaks_with_it_over_http(model: ChatModel, tmp_path: Path) -> None:
     import asyncio
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler_of(model, "a-key")) as server:
+    with ChatServer(("127.0.0.1", 0), handler_of(model, "a-key")) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_port}"
         assert httpx.get(f"{url}/health").status_code == 200
@@ -151,6 +151,12 @@ def test_the_client_of_this_house_speaks_with_it_over_http(model: ChatModel, tmp
         bad = httpx.post(f"{url}/v1/chat/completions", content=b"[", headers={"Authorization": "Bearer a-key"})
         assert (bad.status_code, bad.json()["error"]["code"]) == (400, "malformed_body")
         server.shutdown()
+
+
+def test_connections_wait_while_the_server_accepts_none(model: ChatModel) -> None:
+    with ChatServer(("127.0.0.1", 0), handler_of(model, "")) as server, ExitStack() as held:
+        for _ in range(64):
+            held.enter_context(socket.create_connection(("127.0.0.1", server.server_port), timeout=5))
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -165,6 +165,6 @@ class BatchTraces:
 def planted_report(batch: Batch) -> dict[str, Any]:
     """How many of the scripted provider's planted faults the batch came to, and how many it caught."""
     traces = BatchTraces(batch)
-    met = [fault for fault in planted() if seen(fault, traces)]
+    met = [fault for fault in planted() if fault.variant in ("", batch.variant) and seen(fault, traces)]
     missed = [f"{fault.path}: {fault.kind} ({fault.caught_by})" for fault in met if not caught(fault, traces)]
     return {"planted_failures": len(met), "planted_caught": len(met) - len(missed), "planted_missed": missed}
