@@ -95,6 +95,10 @@ EQUAL: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         PAID_BOTH,
         {"orders": order("O-5") | order("O-4"), "payments": payment("P-8", "O-4") | payment("P-9", "O-5")},
     ),
+    "records that hold the ids of others alone": (
+        {"payments": {"P-1": {"room_id": "R-1"}, "P-2": {"room_id": "R-3"}}},
+        {"payments": {"P-1": {"room_id": "R-3"}, "P-2": {"room_id": "R-1"}}},
+    ),
     "numbers as ids": (
         LINES,
         {"tickets": [*START["tickets"], {"id": 4, "text": "3"}], "lines": [{"ticket_id": 4, "count": 3}]},
