@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -214,6 +214,15 @@ def id_field(items: list[Any]) -> str:
         if all(isinstance(value, str | int) for value in values) and len({*map(str, values)}) == len(values):
             return name
     return ""
+
+
+def find_key_field(fields: Mapping[str, Any]) -> str:
+    """Return the field in which the records of a mapping repeat their keys, or "" if none does.
+
+    A field that looks like an id and never is the key names another record: `room_id` of an account.
+    """
+    own = id_field(list(fields.values()))
+    return own if any(str((mapping_of(item) or {}).get(own)) == key for key, item in fields.items()) else ""
 
 
 def by_id(items: list[Any], name: str) -> dict[str, Any]:

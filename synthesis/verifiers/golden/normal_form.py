@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, time
 from typing import Any
@@ -23,6 +23,7 @@ from synthesis.verifiers.frames.pinned_values import SHORTEST_ID, Names, known_t
 from synthesis.verifiers.state_changes import (
     StateChange,
     by_id,
+    find_key_field,
     holds_records,
     id_field,
     items_of,
@@ -145,7 +146,7 @@ class _Walk:
     def _mapping(self, value: Any, fields: dict[str, Any], old: Any, path: str, rules: Rules) -> Any:
         before = (mapping_of(old) if old is not NEW else None) or {}
         collection = holds_records(before, fields)
-        own = _find_key_field(fields) if collection else ""
+        own = find_key_field(fields) if collection else ""
         changed: dict[str, tuple[str, Any]] = {}
         for key, item in fields.items():
             if key in before or not collection:
@@ -211,13 +212,6 @@ class _Walk:
             found = next((name for name in names if name in self._weak), None)
             return found
         return None
-
-
-def _find_key_field(fields: Mapping[str, Any]) -> str:
-    """The field in which the records of a mapping repeat their keys; empty if none does. A field that looks like an id
-    and never is the key names another record: `room_id` of an account."""
-    own = id_field(list(fields.values()))
-    return own if any(str((mapping_of(item) or {}).get(own)) == key for key, item in fields.items()) else ""
 
 
 def rules_behind(rules: Rules, part: str) -> Rules:

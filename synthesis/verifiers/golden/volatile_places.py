@@ -15,7 +15,15 @@ from synthesis.runtime import canonical_json, same_encoded
 from synthesis.verifiers.frames.framed_end import MOST_COMPARED
 from synthesis.verifiers.frames.pinned_values import NO_NAMES, Names
 from synthesis.verifiers.golden.normal_form import NEW, is_weak
-from synthesis.verifiers.state_changes import by_id, holds_records, id_field, items_of, mapping_of, path_of
+from synthesis.verifiers.state_changes import (
+    by_id,
+    find_key_field,
+    holds_records,
+    id_field,
+    items_of,
+    mapping_of,
+    path_of,
+)
 
 Entries = list[tuple[str, Any]]
 
@@ -160,7 +168,7 @@ def _references(old: Any, value: Any, path: str, keys: set[str], *, named: bool)
     if fields is not None:
         before = (mapping_of(old) if old is not NEW else None) or {}
         collection = path != "" and holds_records(before, fields)
-        own = id_field(list(fields.values())) if collection else ""
+        own = find_key_field(fields) if collection else ""
         for key, item in fields.items():
             is_new = collection and key not in before
             is_named = key in ("id", "ids") or key.endswith(("_id", "_ids"))
